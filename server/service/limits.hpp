@@ -23,7 +23,10 @@ struct limits {
   std::uint64_t in_flight_bytes = std::uint64_t{1} << 30;  ///< requests that are being answered, and their answers
   std::uint64_t output_bytes = std::uint64_t{32} << 20;    ///< of one connection
   std::uint64_t before_login_bytes = 4096;                 ///< of one connection
+  /// All calls together of callers who have not logged in: log-ins, health checks, what is asked about the services.
+  std::uint64_t strangers_bytes = std::uint64_t{64} << 20;
   std::uint64_t watches = 100'000;
+  std::uint64_t health_watches = 1000;
   std::uint64_t transaction_operations = 128;
   std::uint64_t open_scans = 10'000;
   std::uint64_t databases = 1024;
@@ -40,21 +43,30 @@ class gauge {
    public:
     share() noexcept = default;
     share(gauge* from, std::uint64_t amount) noexcept : from_(from), amount_(amount) {}
-    share(share&& other) noexcept : from_(std::exchange(other.from_, nullptr)), amount_(other.amount_) {}
+    share(share&& other) noexcept
+        : from_(std::exchange(other.from_, nullptr)), amount_(std::exchange(other.amount_, 0)) {}
     share& operator=(share&& other) noexcept {
       if (this != &other) {
         give_back();
         from_ = std::exchange(other.from_, nullptr);
-        amount_ = other.amount_;
+        amount_ = std::exchange(other.amount_, 0);
       }
       return *this;
     }
     ~share() { give_back(); }
 
+    /// Takes more of the same gauge, or the first of one: errc::limit_reached, and then this is as it was.
+    void take_more(gauge& from, std::uint64_t amount) {
+      share more = from.take(amount);
+      from_ = std::exchange(more.from_, nullptr);
+      amount_ += more.amount_;
+    }
+
    private:
     void give_back() noexcept {
       if (from_ != nullptr) from_->used_.fetch_sub(amount_, std::memory_order_relaxed);
       from_ = nullptr;
+      amount_ = 0;
     }
     gauge* from_ = nullptr;
     std::uint64_t amount_ = 0;

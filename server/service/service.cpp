@@ -73,7 +73,9 @@ executor& service::threads() noexcept { return state_->blocking; }
 const std::string& service::identity() const noexcept { return state_->known.identity(); }
 gauge& service::in_flight_bytes() noexcept { return state_->in_flight; }
 gauge& service::connections() noexcept { return state_->connections; }
+gauge& service::strangers_bytes() noexcept { return state_->strangers_bytes; }
 gauge& service::watches() noexcept { return state_->watches; }
+gauge& service::health_watches() noexcept { return state_->health_watches; }
 gauge& service::open_scans() noexcept { return state_->scans; }
 
 // ---- Databases ----

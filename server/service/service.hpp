@@ -106,7 +106,10 @@ class service {
   [[nodiscard]] std::vector<std::pair<std::string, failure>> not_ready() const;
   [[nodiscard]] gauge& in_flight_bytes() noexcept;
   [[nodiscard]] gauge& connections() noexcept;
+  /// Of callers who have not logged in.
+  [[nodiscard]] gauge& strangers_bytes() noexcept;
   [[nodiscard]] gauge& watches() noexcept;
+  [[nodiscard]] gauge& health_watches() noexcept;
   [[nodiscard]] gauge& open_scans() noexcept;
 
   /// Answers what waits and closes all databases. Later calls fail with errc::unavailable.

@@ -30,7 +30,9 @@ struct service::state {
       : options(std::move(asked)),
         in_flight("limits.in_flight_bytes", options.limits.in_flight_bytes),
         connections("limits.connections", options.limits.connections),
+        strangers_bytes("limits.strangers_bytes", options.limits.strangers_bytes),
         watches("limits.watchers", options.limits.watches),
+        health_watches("limits.health_watches", options.limits.health_watches),
         scans("limits.open_scans", options.limits.open_scans),
         known(agreed(options)),
         users(known.store(), options.users, std::chrono::hours(12), options.link),
@@ -108,7 +110,9 @@ struct service::state {
   service_options options;
   gauge in_flight;
   gauge connections;
+  gauge strangers_bytes;
   gauge watches;
+  gauge health_watches;
   gauge scans;
   catalog known;
   access users;

@@ -1,5 +1,4 @@
 // The gRPC door itself: limits, connections, users, TLS, health, what observers are told.
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/security/tls_credentials_options.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
@@ -304,35 +303,6 @@ TEST_F(GrpcDoor, a_role_opens_a_range_of_keys_and_no_more) {
   snapshot.set_to((folder_ / "snapshot").string());
   v1::SnapshotResponse response;
   EXPECT_EQ(call(*server_, &v1::Server::StubInterface::Snapshot, snapshot, response), errc::denied);
-}
-
-TEST_F(GrpcDoor, who_loses_the_right_loses_the_watch) {
-  start_with_users();
-  log_in("root", "the root's password");
-  const std::string root = token_;
-  create("db");
-  add_user("ann", "ann's password");
-  allow("ann", "middle", "db", false);
-  log_in("ann", "ann's password");
-  v1::WatchRequest request;
-  request.set_database("db");
-  request.mutable_bounds()->set_from("m");
-  request.mutable_bounds()->set_to("n");
-  grpc::ClientContext context;
-  authorize(context);
-  const auto reader = store_->Watch(&context, request);
-  v1::Rows rows;
-  ASSERT_TRUE(reader->Read(&rows));
-  token_ = root;
-  v1::GrantRoleRequest withdrawing;
-  withdrawing.set_user("ann");
-  withdrawing.set_role("middle");
-  v1::Nothing nothing;
-  ASSERT_EQ(call(*users_, &v1::Users::StubInterface::Withdraw, withdrawing, nothing), errc{});
-  put("db", "m1", "not for ann");
-  EXPECT_FALSE(reader->Read(&rows));
-  reader->Finish();
-  EXPECT_EQ(code_of(context), errc::denied);
 }
 
 TEST_F(GrpcDoor, users_are_managed) {

@@ -37,9 +37,9 @@ TEST_F(Metrics, show_every_limit) {
   settings.name = "a";
   service_.create(service::principal::anyone(), settings);
   const std::string is = text();
-  for (const char* limit :
-       {"connections", "connections_per_user", "request_bytes", "in_flight_bytes", "output_bytes", "before_login_bytes",
-        "watchers", "transaction_operations", "open_scans", "databases", "free_disk_bytes", "read_limit"}) {
+  for (const char* limit : {"connections", "connections_per_user", "request_bytes", "in_flight_bytes", "output_bytes",
+                            "before_login_bytes", "strangers_bytes", "watchers", "health_watches",
+                            "transaction_operations", "open_scans", "databases", "free_disk_bytes", "read_limit"}) {
     EXPECT_NE(is.find(std::string("icecore_limit_most{limit=\"limits.") + limit + "\"}"), std::string::npos) << limit;
   }
   EXPECT_NE(is.find("icecore_limit_most{limit=\"limits.request_bytes\"} 70000\n"), std::string::npos) << is;

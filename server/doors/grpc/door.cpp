@@ -1,13 +1,11 @@
 #include "doors/grpc/door.hpp"
 
 #include <fmt/format.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -24,16 +22,6 @@ using acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
 int argument(std::int64_t value) {
   return static_cast<int>(std::min<std::int64_t>(value, std::numeric_limits<int>::max()));
-}
-
-/// What gRPC has to know before the first server of the process is made.
-void prepare_process() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-#ifdef ICECORE_GRPC_REFLECTION
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-#endif
-  });
 }
 
 void set_limits(grpc::ServerBuilder& builder, const grpc_door_options& options, const service::limits& limits) {
@@ -127,7 +115,6 @@ void grpc_door::state::start() {
     require_tls_1_3();
     credentials = tls_credentials(options.tls);
   }
-  prepare_process();
   listens = std::make_unique<listener>(
       options.host, options.port, parts.all.connections(), parts.users_of_connections, [this](int socket) {
         acceptor::NewConnectionParameters given;
@@ -140,7 +127,7 @@ void grpc_door::state::start() {
   accepts = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   for (auto* const make : {make_store_calls, make_database_calls, make_version_calls, make_lease_calls, make_user_calls,
-                           make_server_calls, make_health_calls}) {
+                           make_server_calls, make_health_calls, make_reflection_calls, make_old_reflection_calls}) {
     services.push_back(make(parts));
     builder.RegisterService(&services.back()->service());
   }
@@ -153,13 +140,13 @@ void grpc_door::state::start() {
   queues.start();
   port = listens->port();
   listens->start();
-  cutting = parts.accounts.every(std::chrono::seconds(1), [this] {
+  cutting = parts.limits.every(std::chrono::seconds(1), [this] {
     parts.cut_stalled(std::chrono::steady_clock::now() - parts.options.stalled_limit);
   });
   const std::chrono::milliseconds read_limit = parts.all.options().limits.read_limit;
   refusing =
-      parts.accounts.every(std::clamp(read_limit / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1000)),
-                           [this, read_limit] { parts.refuse_unread(std::chrono::steady_clock::now() - read_limit); });
+      parts.limits.every(std::clamp(read_limit / 4, std::chrono::milliseconds(10), std::chrono::milliseconds(1000)),
+                         [this, read_limit] { parts.refuse_unread(std::chrono::steady_clock::now() - read_limit); });
 }
 
 void grpc_door::state::stop(std::chrono::milliseconds limit) {
@@ -188,7 +175,8 @@ std::uint16_t grpc_door::port() const noexcept { return state_->port; }
 
 grpc_door::numbers grpc_door::counted() const noexcept {
   return {.refused_of_user = state_->parts.users_of_connections.refused(),
-          .closed_unread = state_->parts.unread.load(std::memory_order_relaxed)};
+          .closed_unread = state_->parts.unread.load(std::memory_order_relaxed),
+          .cut_stalled = state_->parts.cut.load(std::memory_order_relaxed)};
 }
 
 void grpc_door::stop(std::chrono::milliseconds limit) { state_->stop(limit); }

@@ -68,7 +68,7 @@ struct grpc_door_options {
   std::uint32_t streams_per_connection = 1000;
   std::chrono::milliseconds keepalive{30'000};       ///< an idle peer is asked so often whether it is there ...
   std::chrono::milliseconds keepalive_wait{20'000};  ///< ... and has so long to answer
-  std::chrono::milliseconds stalled_limit{60'000};   ///< a client may take so long to read a message
+  std::chrono::milliseconds stalled_limit{60'000};   ///< a client may take so long to read an answer
 };
 
 class grpc_door {
@@ -85,6 +85,7 @@ class grpc_door {
   struct numbers {
     std::uint64_t refused_of_user;  ///< calls on more connections than `limits.connections_per_user`
     std::uint64_t closed_unread;    ///< calls whose message took longer than `limits.read_limit`
+    std::uint64_t cut_stalled;      ///< calls whose client took longer than `stalled_limit` to read
   };
   /// Since the door was made.
   [[nodiscard]] numbers counted() const noexcept;

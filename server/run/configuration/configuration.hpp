@@ -98,7 +98,9 @@ struct configuration {
     std::uint64_t in_flight_bytes = std::uint64_t{1} << 30;
     std::uint64_t output_bytes = std::uint64_t{32} << 20;
     std::uint64_t before_login_bytes = std::uint64_t{4} << 10;
+    std::uint64_t strangers_bytes = std::uint64_t{64} << 20;
     std::uint64_t watchers = 100'000;
+    std::uint64_t health_watches = 1'000;
     std::uint64_t transaction_operations = 128;
     std::uint64_t open_scans = 10'000;
     std::uint64_t databases = 1'024;

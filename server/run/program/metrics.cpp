@@ -78,10 +78,12 @@ server_metrics::server_metrics()
       doors_(
           &prometheus::BuildGauge()
                .Name("icecore_door")
-               .Help("Numbers of a door since it was opened, by door and what: connections_open, "
-                     "connections_accepted, requests, refused_busy, refused_tokens, closed_malformed, "
-                     "closed_over_limit, closed_not_reading; of gRPC refused_of_user (calls over connections_per_user) "
-                     "and closed_unread (calls whose message took longer than read_limit)")
+               .Help(
+                   "Numbers of a door since it was opened, by door and what: connections_open, "
+                   "connections_accepted, requests, refused_busy, refused_tokens, closed_malformed, "
+                   "closed_over_limit, closed_not_reading; of gRPC refused_of_user (calls over connections_per_user), "
+                   "closed_unread (calls whose message took longer than read_limit) and cut_stalled (calls whose "
+                   "client did not read)")
                .Register(registry_)),
       databases_(&prometheus::BuildGauge()
                       .Name("icecore_database")
@@ -154,8 +156,8 @@ void server_metrics::set_settings(const service::limits& are) {
 
 void server_metrics::refresh(service::service& from) {
   const std::lock_guard lock(refresh_mutex_);
-  for (const service::gauge* limit :
-       {&from.in_flight_bytes(), &from.connections(), &from.watches(), &from.open_scans()}) {
+  for (const service::gauge* limit : {&from.in_flight_bytes(), &from.connections(), &from.strangers_bytes(),
+                                      &from.watches(), &from.health_watches(), &from.open_scans()}) {
     set_limit(*limit);
   }
   set_settings(from.options().limits);

@@ -105,6 +105,7 @@ std::string running_server::metrics_text() {
       const doors::grpc_door::numbers counted = grpc_->counted();
       metrics_.show("grpc", "refused_of_user", counted.refused_of_user);
       metrics_.show("grpc", "closed_unread", counted.closed_unread);
+      metrics_.show("grpc", "cut_stalled", counted.cut_stalled);
     }
   }
   return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());

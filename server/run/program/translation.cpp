@@ -33,7 +33,9 @@ service::service_options service_options_of(const configuration& from) {
   to.limits.in_flight_bytes = from.limits.in_flight_bytes;
   to.limits.output_bytes = from.limits.output_bytes;
   to.limits.before_login_bytes = from.limits.before_login_bytes;
+  to.limits.strangers_bytes = from.limits.strangers_bytes;
   to.limits.watches = from.limits.watchers;
+  to.limits.health_watches = from.limits.health_watches;
   to.limits.transaction_operations = from.limits.transaction_operations;
   to.limits.open_scans = from.limits.open_scans;
   to.limits.databases = from.limits.databases;

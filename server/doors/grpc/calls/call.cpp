@@ -17,6 +17,8 @@ namespace {
 /// What a call costs besides its message: gRPC's own objects, and ours.
 constexpr std::size_t bytes_of_a_call = 1024;
 constexpr std::size_t request_id_bytes_max = 128;
+constexpr unsigned log_in_threads_max = 4;
+constexpr std::uint64_t log_ins_max = 64;
 constexpr std::string_view bearer = "Bearer ";
 
 unsigned threads_of(unsigned wanted) {
@@ -33,6 +35,9 @@ door_parts::door_parts(service::service& served, const grpc_door_options& openin
       work(threads_of(opening.threads)),
       lengthy(2),
       accounts(2),
+      log_ins(std::clamp(std::thread::hardware_concurrency(), 1U, log_in_threads_max)),
+      limits(1),
+      log_ins_at_once("log-ins at once", log_ins_max),
       users_of_connections(served.options().limits.connections_per_user) {}
 
 void door_parts::opened() {
@@ -65,47 +70,57 @@ void door_parts::end_streams(const service::failure& why) {
   for (open_stream* const stream : streams_) stream->end(why);
 }
 
-void door_parts::cut_stalled(std::chrono::steady_clock::time_point before) {
+void waiting_calls::add(entry& which) {
   const std::lock_guard lock(mutex_);
-  for (open_stream* const stream : streams_) stream->cut_if_stalled(before);
+  which.since = std::chrono::steady_clock::now();
+  which.listed = true;
+  which.previous = last_;
+  which.next = nullptr;
+  (last_ != nullptr ? last_->next : first_) = &which;
+  last_ = &which;
 }
 
-void door_parts::begin_reading(grpc_call& reading) {
-  const std::lock_guard lock(reading_mutex_);
-  reading.reading_since_ = std::chrono::steady_clock::now();
-  reading.listed_ = true;
-  reading.previous_ = last_reading_;
-  reading.next_ = nullptr;
-  (last_reading_ != nullptr ? last_reading_->next_ : first_reading_) = &reading;
-  last_reading_ = &reading;
-}
-
-bool door_parts::end_reading(grpc_call& reading) {
-  const std::lock_guard lock(reading_mutex_);
-  if (!std::exchange(reading.listed_, false)) return false;
-  (reading.previous_ != nullptr ? reading.previous_->next_ : first_reading_) = reading.next_;
-  (reading.next_ != nullptr ? reading.next_->previous_ : last_reading_) = reading.previous_;
+bool waiting_calls::remove(entry& which) {
+  const std::lock_guard lock(mutex_);
+  if (!which.listed) return false;
+  unlink(which);
   return true;
 }
 
-// A listed call waits for the event of its message, so it is there. Who takes it from the list ends it.
+// The call keeps an event for the caller while its own is still to come: under the lock, or it might be over.
+grpc_call* waiting_calls::take_late(std::chrono::steady_clock::time_point before) {
+  const std::lock_guard lock(mutex_);
+  if (first_ == nullptr || first_->since >= before) return nullptr;
+  grpc_call* const late = first_->of;
+  unlink(*first_);
+  late->keep();
+  return late;
+}
+
+void waiting_calls::unlink(entry& which) {
+  which.listed = false;
+  (which.previous != nullptr ? which.previous->next : first_) = which.next;
+  (which.next != nullptr ? which.next->previous : last_) = which.previous;
+}
+
+// Who takes a call from the list refuses it.
 void door_parts::refuse_unread(std::chrono::steady_clock::time_point before) {
-  for (;;) {
-    grpc_call* late = nullptr;
-    {
-      const std::lock_guard lock(reading_mutex_);
-      late = first_reading_;
-      if (late == nullptr || late->reading_since_ >= before) return;
-      late->listed_ = false;
-      first_reading_ = late->next_;
-      (first_reading_ != nullptr ? first_reading_->previous_ : last_reading_) = nullptr;
-      late->keep();
-    }
+  while (grpc_call* const late = reading.take_late(before)) {
     unread.fetch_add(1, std::memory_order_relaxed);
-    late->finish(late->ended_by(
-        {errc::limit_reached, fmt::format("the limit \"read_limit\" is {} ms: the request's message did not arrive "
-                                          "in that time",
-                                          all.options().limits.read_limit.count())}));
+    late->refuse([&] {
+      return late->ended_by(
+          {errc::limit_reached, fmt::format("the limit \"read_limit\" is {} ms: the request's message did not arrive "
+                                            "in that time",
+                                            all.options().limits.read_limit.count())});
+    });
+    late->release();
+  }
+}
+
+void door_parts::cut_stalled(std::chrono::steady_clock::time_point before) {
+  while (grpc_call* const late = sending.take_late(before)) {
+    cut.fetch_add(1, std::memory_order_relaxed);
+    late->context().TryCancel();  // the event that it waits for comes, and says that the client is gone
     late->release();
   }
 }
@@ -152,35 +167,60 @@ void grpc_call::headers_came(bool well) {
   came();
 }
 
+// Who is refused holds nothing: gRPC's own part of such a call, the greater one, is within its quota.
 void grpc_call::admit() {
-  hold(bytes_of_a_call);
-  if (!needs_user()) return;
+  if (!needs_user()) {
+    return held_.take_more(door_.all.strangers_bytes(),
+                           bytes_of_a_call + door_.all.options().limits.before_login_bytes);
+  }
   if (door_.stopping.load(std::memory_order_relaxed)) {  // relaxed: it guards no other memory
     throw error(errc::unavailable, "the server is stopping; ask another one, or again when it is back");
   }
-  service::access& users = door_.all.users();
-  const std::string shown = token();
-  if (users.has_users() && shown.empty()) {
-    const auto names = context_.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
-    if (names.size() == 1) who_ = users.certified(view_of(names.front()));
-  }
-  if (!who_) who_ = users.recognise(shown);
+  recognise();
+  hold(bytes_of_a_call);
   if (door_.users_of_connections.is_limited() && !who_->name().empty()) {
     door_.users_of_connections.use(context_.peer(), who_->name());
   }
 }
 
+void grpc_call::recognise() {
+  service::access& users = door_.all.users();
+  const std::string shown = token();
+  if (users.has_users() && shown.empty()) {
+    const auto names = context_.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+    if (names.size() == 1) {
+      who_ = users.certified(view_of(names.front()));
+      return;
+    }
+  }
+  who_ = users.recognise(shown);
+}
+
+void grpc_call::renew_user() {
+  if (!who_->is_current()) recognise();
+}
+
 void grpc_call::read(bool limited) {
   keep();
   limited_ = limited;
-  if (limited) door_.begin_reading(*this);
+  if (limited) door_.reading.add(reading_);
   stream_.Read(&bytes_, bytes_came_.tag());
 }
 
 void grpc_call::bytes_came(bool well) {
-  if (!limited_ || door_.end_reading(*this)) {  // else it is refused already
+  const std::uint64_t bytes_max = door_.all.options().limits.before_login_bytes;
+  if (!limited_ || door_.reading.remove(reading_)) {  // else it is refused already
     begun_ = true;
-    message_came(well);
+    if (well && !needs_user() && bytes_.Length() > bytes_max) {
+      refuse([&] {
+        return ended_by(
+            {errc::limit_reached,
+             fmt::format("a message of {} bytes from who has not logged in; limits.before_login_bytes is {}",
+                         bytes_.Length(), bytes_max)});
+      });
+    } else {
+      message_came(well);
+    }
   }
   release();
 }
@@ -208,10 +248,12 @@ grpc::ByteBuffer bytes_of(const google::protobuf::MessageLite& message) {
 
 void grpc_call::write(const google::protobuf::MessageLite& message) {
   keep();
+  door_.sending.add(writing_);
   stream_.Write(bytes_of(message), written_.tag());
 }
 
 void grpc_call::written(bool taken) {
+  static_cast<void>(door_.sending.remove(writing_));
   was_written(taken);
   release();
 }
@@ -221,8 +263,20 @@ void grpc_call::send_headers() {
   stream_.SendInitialMetadata(headers_sent_.tag());
 }
 
+void grpc_call::finish(const grpc::Status& status) {
+  door_.sending.add(ending_);
+  stream_.Finish(status, sent_.tag());
+}
+
 void grpc_call::finish(const grpc::Status& status, const google::protobuf::MessageLite& message) {
+  door_.sending.add(ending_);
   stream_.WriteAndFinish(bytes_of(message), grpc::WriteOptions(), status, sent_.tag());
+}
+
+void grpc_call::sent(bool taken) {
+  static_cast<void>(door_.sending.remove(ending_));
+  delivered_ = taken;
+  release();
 }
 
 void grpc_call::release() {
@@ -239,8 +293,6 @@ void grpc_call::ended(bool) {
   if (begun_ && context_.IsCancelled()) cancelled();
   release();
 }
-
-void grpc_call::hold(std::size_t bytes) { held_.push_back(door_.all.in_flight_bytes().take(bytes)); }
 
 std::shared_ptr<service::database> grpc_call::find(const std::string& name) const {
   return door_.all.find_database(who(), name);
@@ -288,8 +340,14 @@ grpc::Status grpc_call::ended_as(grpc::Status status) {
   return status;
 }
 
+// That the client has cancelled is known for certain when the call is over: its other events may come first.
 void grpc_call::report() noexcept {
-  held_.clear();
+  held_ = {};
+  answer_ = {};
+  if (!delivered_ && context_.IsCancelled()) {
+    status_ = grpc::StatusCode::CANCELLED;
+    message_ = "the client has cancelled the call, did not read its answer, or is gone";
+  }
   if (door_.options.observer) {
     std::string_view request;
     const auto found = context_.client_metadata().find("x-request-id");
@@ -305,6 +363,10 @@ void grpc_call::report() noexcept {
 
 service::failure cancelled_by_client() {
   return {errc::cancelled, "the client cancelled the call, or its deadline passed, before the server began with it"};
+}
+
+service::failure no_message() {
+  return {errc::invalid_argument, "the call ended without a message: this method takes one request"};
 }
 
 }  // namespace icecore::doors

@@ -5,12 +5,14 @@
 //   headers came -> who is it? -> message came -> the handler -> ... -> finish() -> all events have come -> deleted
 //
 // A message is read after the user is known, so who is not let in sends none; and it has `limits.read_limit` to arrive.
+// What is written has `stalled_limit` to be passed on: then the call is cut, a unary one as well as a stream.
 // Order in every handler: which database, may they do this with these keys, then values.
 // `events_` counts what gRPC still has to tell the object: that the status is sent, that the call is over, and the
 // reads and writes that are under way. The last one deletes the object. So an object is there as long as an event can
 // come, and a task may use it until the task calls finish(), or while it holds an event itself (keep()). After a
 // handler has handed a call to somebody else (a completion, an executor), it does not touch it any more: it may have
 // ended already. Threads: one at a time uses a call, but the events, which come on the queue's one thread.
+// Callers without a user (log-ins, health, reflection) take from `limits.strangers_bytes`, never from what users share.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -24,6 +26,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -44,21 +47,45 @@ namespace icecore::doors {
 /// Larger messages gRPC cannot send; a little is left for what stands beside the bytes.
 inline constexpr std::size_t message_bytes_max = std::size_t{std::numeric_limits<std::int32_t>::max()} - 65'536;
 
-/// A stream that the door may have to end. Both functions are called under the lock of the list that holds it, so they
-/// must not end the call themselves: they have it ended by another thread.
+/// A stream that the door ends when it stops, since it would not end by itself.
 class open_stream {
  public:
   open_stream() = default;
   open_stream(const open_stream&) = delete;
   open_stream& operator=(const open_stream&) = delete;
   virtual ~open_stream() = default;
-  /// Ends it if it would not end by itself (a watch, for example).
+  /// Called under the lock of the list that holds it, so it must not end the call itself: it has it ended by another
+  /// thread.
   virtual void end(const service::failure& why) = 0;
-  /// Cancels it if its client has not read a message since `before`.
-  virtual void cut_if_stalled(std::chrono::steady_clock::time_point before) = 0;
 };
 
 class grpc_call;
+
+/// Calls that wait for their clients: the one that waits longest comes first. Threads: any number. Cost: O(1).
+/// A call in the list waits for an event of gRPC, and leaves the list before it has had that event: so it is there.
+class waiting_calls {
+ public:
+  struct entry {
+    explicit entry(grpc_call& waits) : of(&waits) {}
+    grpc_call* of;
+    // Under the lock of the list.
+    bool listed = false;
+    std::chrono::steady_clock::time_point since{};
+    entry* previous = nullptr;
+    entry* next = nullptr;
+  };
+  void add(entry& which);
+  /// False if it was taken out meanwhile.
+  [[nodiscard]] bool remove(entry& which);
+  /// Takes out one that has waited since `before`. It is the caller's to release().
+  [[nodiscard]] grpc_call* take_late(std::chrono::steady_clock::time_point before);
+
+ private:
+  void unlink(entry& which);
+  std::mutex mutex_;
+  entry* first_ = nullptr;
+  entry* last_ = nullptr;
+};
 
 /// What all calls of one door share.
 struct door_parts {
@@ -70,11 +97,18 @@ struct door_parts {
   // that the applier needs.
   service::executor work;      ///< what may wait for a device for a moment
   service::executor lengthy;   ///< what takes time with the size of a database: few, so that they do not slow the rest
-  service::executor accounts;  ///< log-ins (50 ms of a core each) and what only administrators do
+  service::executor accounts;  ///< what only administrators do, and passwords that are set
+  service::executor log_ins;   ///< 100 ms of a core each
+  service::executor limits;    ///< looks at who waits too long: nothing else, so that it is never late
+  service::gauge log_ins_at_once;
 
   connection_users users_of_connections;
   std::atomic<bool> stopping{false};
-  std::atomic<std::uint64_t> unread{0};  ///< calls refused by `limits.read_limit`; relaxed: only shown
+  // Relaxed: only shown.
+  std::atomic<std::uint64_t> unread{0};  ///< calls refused by `limits.read_limit`
+  std::atomic<std::uint64_t> cut{0};     ///< calls cut by `stalled_limit`
+  waiting_calls reading;                 ///< until the message comes
+  waiting_calls sending;                 ///< until gRPC has passed on what was written, or the status
 
   void opened();
   void closed();
@@ -82,23 +116,16 @@ struct door_parts {
   void add(open_stream& stream);
   void remove(open_stream& stream);
   void end_streams(const service::failure& why);
-  void cut_stalled(std::chrono::steady_clock::time_point before);
-
-  /// A call waits for its message, and does not any more: false if it was refused meanwhile.
-  void begin_reading(grpc_call& reading);
-  [[nodiscard]] bool end_reading(grpc_call& reading);
   /// Refuses those whose message was waited for since `before`.
   void refuse_unread(std::chrono::steady_clock::time_point before);
+  /// Cancels those whose client has not read since `before`.
+  void cut_stalled(std::chrono::steady_clock::time_point before);
 
  private:
   std::mutex mutex_;
   std::condition_variable none_left_;
   std::uint64_t calls_ = 0;
   std::unordered_set<open_stream*> streams_;
-
-  std::mutex reading_mutex_;
-  grpc_call* first_reading_ = nullptr;  ///< a list, linked both ways, the one that waits longest first
-  grpc_call* last_reading_ = nullptr;
 };
 
 /// What a completion queue gives back: somebody who waits for something.
@@ -153,6 +180,9 @@ class byte_service final : public grpc::Service {
   std::vector<std::unique_ptr<names>> methods_;
 };
 
+/// Makes the status of a call that ends so; not called if it has ended otherwise.
+using status_maker = std::function<grpc::Status()>;
+
 /// A client's call: who calls, what it holds, when it began.
 class grpc_call {
  public:
@@ -160,10 +190,15 @@ class grpc_call {
   grpc_call(const grpc_call&) = delete;
   grpc_call& operator=(const grpc_call&) = delete;
 
-  /// More bytes in flight, until the call ends. errc::limit_reached.
-  void hold(std::size_t bytes);
+  /// More bytes in flight, until the call ends. errc::limit_reached. Not of a call that anybody may make: such a one
+  /// holds all that it may need from its beginning.
+  void hold(std::size_t bytes) { held_.take_more(door_.all.in_flight_bytes(), bytes); }
+  /// What is held already, until the call ends or holds something else so.
+  void hold(service::gauge::share bytes) { answer_ = std::move(bytes); }
 
   [[nodiscard]] const service::principal& who() const { return *who_; }
+  /// For a call that lasts: who it is now, if the user's rights have changed. errc::unauthenticated.
+  void renew_user();
   /// errc::denied if there is no such database, or the caller may do nothing with it.
   [[nodiscard]] std::shared_ptr<service::database> find(const std::string& name) const;
   /// The same, if the caller may do this with all keys between the bounds.
@@ -186,6 +221,8 @@ class grpc_call {
   virtual void again() = 0;
   /// Whether only a user may call this.
   [[nodiscard]] virtual bool needs_user() const { return true; }
+  /// Ends a call whose message is refused. After the first message_came() it may come beside cancelled().
+  virtual void refuse(const status_maker& status) { finish(status()); }
   /// The client is let in. Else the call has ended with the error.
   virtual void came() { read(true); }
   /// The message that read() asked for; not `well`: there is none any more.
@@ -206,7 +243,7 @@ class grpc_call {
   [[nodiscard]] bool decode(google::protobuf::MessageLite& into);
   void write(const google::protobuf::MessageLite& message);
   void send_headers();
-  void finish(const grpc::Status& status) { stream_.Finish(status, sent_.tag()); }
+  void finish(const grpc::Status& status);
   void finish(const grpc::Status& status, const google::protobuf::MessageLite& message);
   /// One more event will come, or somebody else uses the object; only while another event is still to come.
   void keep() noexcept { events_.fetch_add(1, std::memory_order_relaxed); }
@@ -220,13 +257,15 @@ class grpc_call {
   [[nodiscard]] grpc::Status ended_as(grpc::Status status);
 
  private:
-  friend struct door_parts;  // its list of those that read
+  friend class waiting_calls;
+  friend struct door_parts;
   void headers_came(bool well);
   void admit();
+  void recognise();
   void bytes_came(bool well);
   void written(bool taken);
   void headers_sent(bool) { release(); }
-  void sent(bool) { release(); }
+  void sent(bool taken);
   void ended(bool);
   void report() noexcept;
 
@@ -238,7 +277,9 @@ class grpc_call {
   grpc::ByteBuffer bytes_;
   std::chrono::steady_clock::time_point began_{};
   std::optional<service::principal> who_;
-  std::vector<service::gauge::share> held_;
+  service::gauge::share held_;
+  service::gauge::share answer_;
+  bool delivered_ = false;  ///< the status is on its way
   grpc::StatusCode status_ = grpc::StatusCode::CANCELLED;
   std::string message_;
   event_of<grpc_call> headers_came_{*this, &grpc_call::headers_came};
@@ -250,16 +291,16 @@ class grpc_call {
   // Acquire and release: who deletes the object sees what all others have done with it.
   std::atomic<int> events_{2};  ///< sent_ and ended_
 
-  // Of the list of those whose message is waited for, under its lock.
-  bool listed_ = false;
-  bool limited_ = false;  ///< of the queue's thread alone
+  bool limited_ = false;  ///< set before a read begins, for its event
   bool begun_ = false;    ///< the kind has the call; of the queue's thread alone
-  std::chrono::steady_clock::time_point reading_since_{};
-  grpc_call* previous_ = nullptr;
-  grpc_call* next_ = nullptr;
+  waiting_calls::entry reading_{*this};
+  waiting_calls::entry writing_{*this};
+  waiting_calls::entry ending_{*this};
 };
 
 [[nodiscard]] service::failure cancelled_by_client();
+/// Of a call whose client has ended its side before it sent the request.
+[[nodiscard]] service::failure no_message();
 
 /// A call with one request and one response.
 class unary_call : public grpc_call {

@@ -134,8 +134,6 @@ class server_calls final : public served_service {
       response->set_bytes(report.bytes);
     });
   }
-
- private:
 };
 
 }  // namespace

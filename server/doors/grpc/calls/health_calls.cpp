@@ -28,29 +28,23 @@ class health_watch : public grpc_call, public open_stream {
 
   void begin(const std::string& service) {
     service_ = service;
-    try {
-      hold(service.size());
-      watches_ = door().all.watches().take(1);
-    } catch (...) {
-      return refuse(ended_by(service::failure_of(std::current_exception())));
-    }
+    watches_ = door().all.health_watches().take(1);
     door().add(*this);
     const std::lock_guard lock(mutex_);
     if (!writing_) tell();  // else end() came between
-  }
-  void refuse(const grpc::Status& status) {
-    const std::lock_guard lock(mutex_);
-    end_with(status);
   }
   void end(const service::failure&) override {
     const std::lock_guard lock(mutex_);
     ending_ = true;
     if (!writing_) tell();
   }
-  void cut_if_stalled(std::chrono::steady_clock::time_point) override {}  // two small messages hold nothing up
 
  protected:
   [[nodiscard]] bool needs_user() const override { return false; }
+  void refuse(const status_maker& status) override {
+    const std::lock_guard lock(mutex_);
+    end_with(status());
+  }
   void cancelled() override {
     const std::lock_guard lock(mutex_);
     if (!writing_) end_with(ended_by({errc::cancelled, "the client has ended the watch"}));

@@ -45,7 +45,7 @@ class waiting_unary final : public unary_call {
   void again() override { new waiting_unary(handlers_, handle_, callers_, method(), queue()); }  // gRPC holds it
   [[nodiscard]] bool needs_user() const override { return callers_ == callers::users; }
   void message_came(bool well) override {
-    if (!well) return fail(cancelled_by_client());
+    if (!well) return fail(no_message());
     if (!decode(request_)) return fail_as(undecodable);
     (handlers_.*handle_)(*this, &request_, &response_);
   }
@@ -91,12 +91,12 @@ class waiting_answers final : public Kind {
  private:
   void again() override { new waiting_answers(handlers_, handle_, this->method(), this->queue()); }
   void message_came(bool well) override {
-    if (!well) return this->refuse(this->ended_by(cancelled_by_client()));
-    if (!this->decode(request_)) return this->refuse(this->ended_as(undecodable));
+    if (!well) return this->refuse([&] { return this->ended_by(no_message()); });
+    if (!this->decode(request_)) return this->refuse([&] { return this->ended_as(undecodable); });
     try {
       (handlers_.*handle_)(*this, &request_);
     } catch (...) {  // what was asked for makes no sense
-      this->refuse(this->ended_by(service::failure_of(std::current_exception())));
+      this->refuse([&] { return this->ended_by(service::failure_of(std::current_exception())); });
     }
   }
 

@@ -16,7 +16,6 @@ service::failure cancelled_stream() { return {errc::cancelled, "the client cance
 void rows_to_client::begin(const stream_kind& kind, std::size_t request_bytes, stream_opener open) {
   kind_ = kind;
   open_ = std::move(open);
-  door().add(*this);
   try {
     hold(request_bytes + kind_.limits.bytes);
     scans_ = door().all.open_scans().take(1);
@@ -27,20 +26,13 @@ void rows_to_client::begin(const stream_kind& kind, std::size_t request_bytes, s
 }
 
 void rows_to_client::was_written(bool taken) {
-  writing_since_.store(0, std::memory_order_relaxed);
   if (!taken) cancelled_.store(true, std::memory_order_relaxed);
   post_step();
 }
 
 void rows_to_client::over() {
-  door().remove(*this);
   rows_.reset();
   scans_ = {};
-}
-
-void rows_to_client::cut_if_stalled(std::chrono::steady_clock::time_point before) {
-  const std::int64_t since = writing_since_.load(std::memory_order_relaxed);
-  if (since != 0 && since < before.time_since_epoch().count()) context().TryCancel();
 }
 
 void rows_to_client::post_step() {
@@ -69,7 +61,6 @@ void rows_to_client::send(bool more) {
   if (!more && kind_.tells) message_.set_told(rows_->version());
   ended_ = !more;
   sent_ = true;
-  writing_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   write(message_);
 }
 
@@ -89,12 +80,13 @@ void rows_from_client::message_came(bool well) {
 void rows_from_client::load() {
   try {
     const service::gauge::share bytes = door().all.in_flight_bytes().take(2 * message_.ByteSizeLong());
+    renew_user();
     if (!database_) {
       database_ = find(message_.database());
-      settings_ = database_->settings();
       keep_ = message_.keep();
     }
-    // For each message: the right may have been withdrawn since the one before.
+    // For each message: the right may have been withdrawn since the one before, or the owner may be another one.
+    settings_ = database_->settings();
     const bool may_write_all =
         who().is_root() || who().allows(settings_.name, settings_.owner, key_bounds{}, service::right::write);
     const service::row_block rows = rows_of(*message_.mutable_rows());

@@ -31,14 +31,10 @@ struct stream_kind {
 /// One stream of rows. Its states follow each other: stepping (a task of the door's threads has it), then writing (gRPC
 /// has the message), then stepping again, until a step calls finish(). Only steps call that, so the object lives as
 /// long as a step runs.
-class rows_to_client : public grpc_call, public open_stream {
+class rows_to_client : public grpc_call {
  public:
   using grpc_call::grpc_call;
   void begin(const stream_kind& kind, std::size_t request_bytes, stream_opener open);
-  /// Instead of beginning.
-  void refuse(const grpc::Status& status) { finish(status); }
-  void end(const service::failure&) override {}  // it ends by itself
-  void cut_if_stalled(std::chrono::steady_clock::time_point before) override;
 
  protected:
   void was_written(bool taken) override;
@@ -58,9 +54,8 @@ class rows_to_client : public grpc_call, public open_stream {
   service::gauge::share scans_;
   bool sent_ = false;
   bool ended_ = false;  ///< the last message is sent
-  // Relaxed: each guards no other memory; a step that misses it is followed by one that does not.
+  // Relaxed: it guards no other memory; a step that misses it is followed by one that does not.
   std::atomic<bool> cancelled_{false};
-  std::atomic<std::int64_t> writing_since_{0};  ///< when gRPC got the message that it has; 0: it has none
 };
 
 /// One load. Reading (gRPC) and loading (a task) follow each other; only one of them runs, and it alone calls finish().

@@ -29,13 +29,9 @@ class user_calls final : public served_service {
  private:
   void log_in(unary_call& its, const v1::LogInRequest* request, v1::LogInResponse* response) {
     its.attempt([&](unary_call& c) {
-      const std::uint64_t bytes_max = door_.all.options().limits.before_login_bytes;
-      if (request->ByteSizeLong() > bytes_max) {
-        throw error(errc::limit_reached, fmt::format("a log-in of {} bytes; limits.before_login_bytes is {}",
-                                                     request->ByteSizeLong(), bytes_max));
-      }
-      c.hold(request->ByteSizeLong());
-      c.go_on(door_.accounts, [=](unary_call& going_on) {
+      // So many at once, waiting ones included: a flood of them is refused, and nobody else waits behind it.
+      const auto one = std::make_shared<const service::gauge::share>(door_.log_ins_at_once.take(1));
+      c.go_on(door_.log_ins, [request, response, one](unary_call& going_on) {
         const service::access_token token = going_on.door().all.users().log_in(request->user(), request->password());
         response->set_token(token.text);
         response->set_lives_ms(
@@ -105,7 +101,6 @@ class user_calls final : public served_service {
     });
   }
 
- private:
   /// What changes users: `access` checks the rights, and its change is durable when it returns.
   template <typename Request, typename Change>
   void manage(unary_call& its, const Request& request, Change change) {

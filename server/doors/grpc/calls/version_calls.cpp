@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "doors/grpc/calls/conversation.hpp"
 #include "doors/grpc/calls/services.hpp"
 #include "doors/grpc/messages.hpp"
 
@@ -70,99 +71,37 @@ class version_calls final : public served_service {
       c.find(request->database(), key_bounds{}, right::administer)->compact(request->oldest_kept());
     });
   }
-
- private:
 };
 
-/// Leases that are kept alive over one stream. Reading, keeping and writing follow each other. The door may end the
-/// stream at any time, so Finish is called by whoever comes first.
-class lease_keeper : public grpc_call, public open_stream {
+/// Leases that are kept alive over one stream.
+class lease_keeper : public conversation {
  public:
-  using grpc_call::grpc_call;
-
-  void end(const service::failure& why) override {
-    if (!hold_task()) return;
-    door().work.post([this, why] {
-      finish_once([&] { return ended_by(why); });
-      release();
-    });
-  }
-  void cut_if_stalled(std::chrono::steady_clock::time_point before) override {
-    const std::int64_t since = writing_since_.load(std::memory_order_relaxed);
-    if (since != 0 && since < before.time_since_epoch().count()) context().TryCancel();
-  }
-
- protected:
-  void came() override {
-    send_headers();  // the client sees that the stream is open
-    read(false);
-    door().add(*this);
-    if (door().stopping.load(std::memory_order_relaxed)) end({errc::unavailable, "the server is stopping"});
-  }
-  void cancelled() override {
-    finish_once([&] { return ended_by(gone()); });
-  }
-  void over() override { door().remove(*this); }
-
-  void message_came(bool well) override {
-    if (well && !decode(request_)) return finish_once([&] { return ended_as(undecodable); });
-    // A task holds the object, whether the door ends the stream meanwhile or not.
-    if (well && hold_task()) {
-      door().work.post([this] { keep_alive(); });
-    } else {
-      finish_once([&] { return is_cancelled() ? ended_by(gone()) : ended_well(); });
-    }
-  }
-  void was_written(bool taken) override {
-    writing_since_.store(0, std::memory_order_relaxed);
-    if (!taken) return finish_once([&] { return ended_by(gone()); });
-    const std::lock_guard lock(mutex_);
-    if (!finished_) read(false);
-  }
+  using conversation::conversation;
 
  private:
+  void came() override {
+    send_headers();  // the client sees that the stream is open
+    begin(false);
+  }
+  void asked() override {
+    if (!decode(request_)) return finish_once([&] { return ended_as(undecodable); });
+    if (hold_task()) door().work.post([this] { keep_alive(); });
+  }
   void keep_alive() {
     try {
-      const auto database = find(request_.database());
-      fill(answer_, database->keep_alive(request_.number()));
+      renew_user();
+      fill(answer_, find(request_.database())->keep_alive(request_.number()));
       answer_.clear_keys();
+      reply(answer_);
     } catch (...) {
       const service::failure why = service::failure_of(std::current_exception());
       finish_once([&] { return ended_by(why); });
-      return release();
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      if (!finished_) {
-        writing_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-        write(answer_);
-      }
     }
     release();
   }
 
-  bool hold_task() {
-    const std::lock_guard lock(mutex_);
-    if (finished_) return false;  // else the event of the status is still to come
-    keep();
-    return true;
-  }
-  template <typename Status>
-  void finish_once(const Status& status) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (finished_) return;
-      finished_ = true;
-    }
-    finish(status());
-  }
-  static service::failure gone() { return {errc::cancelled, "the client has ended the stream"}; }
-
   v1::LeaseRequest request_;
   v1::Lease answer_;
-  std::mutex mutex_;
-  bool finished_ = false;  ///< nothing is begun any more
-  std::atomic<std::int64_t> writing_since_{0};
 };
 
 class lease_calls final : public served_service {

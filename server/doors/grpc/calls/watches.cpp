@@ -121,7 +121,6 @@ void watch_stream::begin(const v1::WatchRequest& request) {
 }
 
 void watch_stream::was_written(bool taken) {
-  writing_since_.store(0, std::memory_order_relaxed);
   if (!taken) signal_->end(gone());
   signal_->written();
 }
@@ -133,11 +132,6 @@ void watch_stream::cancelled() {
 void watch_stream::over() { door().remove(*this); }
 
 void watch_stream::end(const service::failure& why) { signal_->end(why); }
-
-void watch_stream::cut_if_stalled(std::chrono::steady_clock::time_point before) {
-  const std::int64_t since = writing_since_.load(std::memory_order_relaxed);
-  if (since != 0 && since < before.time_since_epoch().count()) context().TryCancel();
-}
 
 // On a thread of the door, one at a time (W1).
 void watch_stream::step() {
@@ -151,7 +145,8 @@ void watch_stream::step() {
         open();
         return send({.changes = {}, .told = *request_after_});
       }
-      require(settings_, bounds_, service::right::read);  // rights may have been withdrawn
+      renew_user();
+      require(database_->settings(), bounds_, service::right::read);  // rights may have been withdrawn
       service::watched some = watch_->next(service::block_limits{});
       if (!some.changes.empty() || progress_due) return send(std::move(some));
       if (!signal->is_armed()) watch_->arm([signal] { signal->wake(); });
@@ -166,8 +161,7 @@ void watch_stream::step() {
 void watch_stream::open() {
   bounds_ = bounds_of(request_->bounds());
   database_ = find(request_->database());
-  settings_ = database_->settings();
-  require(settings_, bounds_, service::right::read);
+  require(database_->settings(), bounds_, service::right::read);
   // A watch from now on begins at a version that holds everything acknowledged before.
   request_after_ = request_->has_after() ? version{request_->after()} : database_->resolve(service::newest{});
   watch_ = database_->watch_changes({.after = request_after_, .bounds = bounds_, .before = request_->before()});
@@ -180,7 +174,6 @@ void watch_stream::open() {
 void watch_stream::send(service::watched some) {
   exchange(message_, some.changes);
   message_.set_told(some.told);
-  writing_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   signal_->is_writing();
   write(message_);
 }

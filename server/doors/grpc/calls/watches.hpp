@@ -22,13 +22,10 @@ class watch_signal;
 class watch_stream : public grpc_call, public open_stream {
  public:
   using grpc_call::grpc_call;
-  /// Instead of beginning.
-  void refuse(const grpc::Status& status) { finish(status); }
   /// The request must live as long as the stream.
   void begin(const v1::WatchRequest& request);
   void step();
   void end(const service::failure& why) override;
-  void cut_if_stalled(std::chrono::steady_clock::time_point before) override;
 
  protected:
   void was_written(bool taken) override;
@@ -45,12 +42,10 @@ class watch_stream : public grpc_call, public open_stream {
   std::optional<version> request_after_;
   key_bounds bounds_;
   std::shared_ptr<service::database> database_;
-  service::database_settings settings_;
   std::unique_ptr<service::watch> watch_;
   service::executor::repetition progress_;
   service::gauge::share watches_;
   v1::Rows message_;
-  std::atomic<std::int64_t> writing_since_{0};  ///< relaxed, as it guards no other memory; 0: gRPC has no message
 };
 
 }  // namespace icecore::doors
