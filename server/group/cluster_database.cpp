@@ -483,7 +483,8 @@ namespace {
 service::lease_info cluster_database::grant(std::chrono::milliseconds, service::lease_number) { no_leases(); }
 service::lease_info cluster_database::keep_alive(service::lease_number) { no_leases(); }
 service::lease_info cluster_database::lease(service::lease_number, bool) { no_leases(); }
-void cluster_database::revoke(service::lease_number, service::completion done) {
+void cluster_database::revoke(service::lease_number, std::function<void(std::string_view)> /*may_remove*/,
+                              service::completion done) {
   done(service::failure{errc::invalid_argument, "leases are kept by servers that stand alone"});
 }
 

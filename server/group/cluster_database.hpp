@@ -65,6 +65,7 @@ class cluster_database final : public service::database {
   void write(service::transaction what, service::completion done) override;
   /// This server's own keys, unless a device is waited for.
   [[nodiscard]] bool writes_at_once(std::string_view key) const noexcept override { return is_near(key); }
+  [[nodiscard]] bool queues_writes() const noexcept override { return false; }
   std::uint64_t load(const service::row_block& rows, bool keep) override;
   void sync() override;
 
@@ -89,7 +90,8 @@ class cluster_database final : public service::database {
 
   service::lease_info grant(std::chrono::milliseconds time, service::lease_number wanted) override;
   service::lease_info keep_alive(service::lease_number lease) override;
-  void revoke(service::lease_number lease, service::completion done) override;
+  void revoke(service::lease_number lease, std::function<void(std::string_view key)> may_remove,
+              service::completion done) override;
   [[nodiscard]] service::lease_info lease(service::lease_number lease, bool keys) override;
   [[nodiscard]] std::vector<service::lease_number> leases() override { return {}; }
 

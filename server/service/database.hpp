@@ -198,6 +198,9 @@ class database {
   }
   /// Whether write() with this key first waits for nobody, so that a thread which serves many may call it.
   [[nodiscard]] virtual bool writes_at_once(std::string_view key) const noexcept = 0;
+  /// Whether write() only hands the transaction to threads of the database: then it waits for no lock that is held
+  /// while a device is written, and for no other server.
+  [[nodiscard]] virtual bool queues_writes() const noexcept = 0;
   /// For one key, without answers: the fast path of bulk loading. All rows take effect, not at one instant. A key that
   /// is there keeps its value if `keep`. Returns how many were written; waits for durability.
   virtual std::uint64_t load(const row_block& rows, bool keep) = 0;
@@ -233,8 +236,9 @@ class database {
   virtual lease_info grant(std::chrono::milliseconds time, lease_number wanted) = 0;
   /// Begins the lease's time anew.
   virtual lease_info keep_alive(lease_number lease) = 0;
-  /// Ends the lease and removes its keys.
-  virtual void revoke(lease_number lease, completion done) = 0;
+  /// Ends the lease and removes its keys, if `may_remove` throws for none of them: it is called while no key can come
+  /// to the lease or leave it, on any thread. Empty: all may be removed.
+  virtual void revoke(lease_number lease, std::function<void(std::string_view key)> may_remove, completion done) = 0;
   [[nodiscard]] virtual lease_info lease(lease_number lease, bool keys) = 0;
   [[nodiscard]] virtual std::vector<lease_number> leases() = 0;
 

@@ -55,9 +55,7 @@ store_database::store_database(const std::filesystem::path& path, database_setti
   if (const auto kept = store_->find(compacted_key)) {
     compacted_.store(number_of_bytes(kept->bytes()).value_or(0), std::memory_order_relaxed);
   }
-  path_ = make_write_path(settings_.rule, parts());
-  finds_at_once_.store(settings_.rule == version_rule::write || !promises_operations_, std::memory_order_relaxed);
-  begin_timers();
+  begin_path();
 }
 
 store_database::~store_database() {
@@ -84,6 +82,14 @@ write_parts store_database::parts() {
                 sick_ = why;
                 poisoned_.store(true, std::memory_order_release);
               }};
+}
+
+void store_database::begin_path() {
+  path_ = make_write_path(settings_.rule, parts());
+  const bool applied = settings_.rule == version_rule::write;
+  queues_writes_.store(applied, std::memory_order_relaxed);
+  finds_at_once_.store(applied || !promises_operations_, std::memory_order_relaxed);
+  begin_timers();
 }
 
 // The timers' tasks take no lock of the database: close() and change() end them, and wait for them, while they hold it.
@@ -393,13 +399,14 @@ lease_info store_database::keep_alive(lease_number lease) {
   return leases_->keep_alive(lease);
 }
 
-void store_database::revoke(lease_number lease, completion done) {
+void store_database::revoke(lease_number lease, std::function<void(std::string_view key)> may_remove, completion done) {
   try {
     const gate::pass inside = open();
     require_writable();
     static_cast<void>(leases_->about(lease, false));
     transaction one;
     one.then.push_back({.what = operation::kind::end_lease, .key = {}, .lease = lease});
+    one.allowed.may_remove = std::move(may_remove);
     path_->write(std::move(one), done);
   } catch (...) {
     done(failure_of(std::current_exception()));
@@ -435,9 +442,7 @@ void store_database::change(const changed_settings& what) {
   if (what.interval) settings_.interval = *what.interval;
   if (what.rule) settings_.rule = *what.rule;
   path_.reset();
-  path_ = make_write_path(settings_.rule, parts());
-  finds_at_once_.store(settings_.rule == version_rule::write || !promises_operations_, std::memory_order_relaxed);
-  begin_timers();
+  begin_path();
 }
 
 class store_database::stillness final : public held_still {

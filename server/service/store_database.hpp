@@ -42,6 +42,7 @@ class store_database final : public database {
   void write(transaction what, completion done) override;
   std::optional<icecore::version> put_at_once(std::string_view key, std::string_view value) override;
   [[nodiscard]] bool writes_at_once(std::string_view) const noexcept override { return true; }
+  [[nodiscard]] bool queues_writes() const noexcept override { return queues_writes_.load(std::memory_order_relaxed); }
   std::uint64_t load(const row_block& rows, bool keep) override;
   void sync() override;
 
@@ -64,7 +65,7 @@ class store_database final : public database {
 
   lease_info grant(std::chrono::milliseconds time, lease_number wanted) override;
   lease_info keep_alive(lease_number lease) override;
-  void revoke(lease_number lease, completion done) override;
+  void revoke(lease_number lease, std::function<void(std::string_view key)> may_remove, completion done) override;
   [[nodiscard]] lease_info lease(lease_number lease, bool keys) override;
   [[nodiscard]] std::vector<lease_number> leases() override;
 
@@ -78,6 +79,7 @@ class store_database final : public database {
   class stillness;
   [[nodiscard]] gate::pass open() const;  // errc::unavailable once it is closed
   [[nodiscard]] write_parts parts();
+  void begin_path();
   void begin_timers();
   void end_leases_that_are_over();
   [[nodiscard]] icecore::snapshot snapshot_at(const point& at);
@@ -99,6 +101,7 @@ class store_database final : public database {
   bool promises_operations_;
   // Reads of durable versions, or of a database that promises nothing. Relaxed: a hint, which change() may overtake.
   std::atomic<bool> finds_at_once_{false};
+  std::atomic<bool> queues_writes_{false};
   std::atomic<icecore::version> compacted_{0};  // relaxed: a read that begins after compact() returned sees it anyway
   mutable std::mutex sick_mutex_;
   std::optional<failure> sick_;

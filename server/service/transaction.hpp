@@ -6,7 +6,8 @@
 //   db.write(std::move(t), [](result<outcome> done) { ... });
 //
 // A transaction is plain data, so that the same list of transactions always leads to the same state: a log of them can
-// be carried to another server and executed there. Doors translate what their protocol says into it.
+// be carried to another server and executed there. Doors translate what their protocol says into it. What the one who
+// asks is allowed stands beside the data: it can only refuse the whole.
 //
 // Operations of one list take effect in their order: a read shows what those before it wrote. A key may be written
 // several times in one list only if the door says so; the last one counts.
@@ -15,8 +16,10 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,6 +27,7 @@
 #include "icecore/error.hpp"
 #include "icecore/options.hpp"
 #include "icecore/snapshot.hpp"
+#include "service/limits.hpp"
 
 namespace icecore::service {
 
@@ -94,10 +98,20 @@ struct condition {
   std::string value{};
 };
 
+/// What a transaction may take and do, as far as only its execution shows it. What goes beyond refuses it, before
+/// anything has changed.
+struct allowance {
+  std::uint64_t read_bytes_max = 0;  ///< of all that it reads, with the keys; 0: no bound. errc::limit_reached
+  gauge* reads_from = nullptr;       ///< what the reads take of it, until the outcome ends; null: nothing
+  /// Called with each key that the end of a lease removes; throws if the one who asks may not.
+  std::function<void(std::string_view key)> may_remove{};
+};
+
 struct transaction {
-  std::vector<condition> conditions;
-  std::vector<operation> then;       ///< if all conditions hold
-  std::vector<operation> otherwise;  ///< if one does not
+  std::vector<condition> conditions{};
+  std::vector<operation> then{};       ///< if all conditions hold
+  std::vector<operation> otherwise{};  ///< if one does not
+  allowance allowed{};
 
   /// What this takes of memory while it waits. O(operations).
   [[nodiscard]] std::size_t bytes() const noexcept;
@@ -133,7 +147,8 @@ struct operation_result {
 struct outcome {
   bool succeeded = true;         ///< whether all conditions held
   icecore::version version = 0;  ///< that the writes belong to; without writes, the newest version that was visible
-  std::vector<operation_result> results;
+  std::vector<operation_result> results{};
+  std::shared_ptr<gauge::share> held{};  ///< what the reads took of `allowance::reads_from`; null: nothing
 };
 
 /// An error as a value: what crosses threads and doors.

@@ -312,7 +312,7 @@ struct test_server::handler {
   }
   void operator()(const wire::keep_lease_request& what) const { answer(lease_of(database().keep_alive(what.lease))); }
   void operator()(const wire::revoke_lease_request& what) const {
-    database().revoke(what.lease, [waiting = waiting](service::result<service::outcome> done) {
+    database().revoke(what.lease, {}, [waiting = waiting](service::result<service::outcome> done) {
       if (const auto* why = std::get_if<service::failure>(&done)) return refuse(*waiting, *why);
       const auto& out = std::get<service::outcome>(done);
       std::uint64_t removed = 0;

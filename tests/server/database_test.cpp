@@ -284,6 +284,40 @@ TEST_P(Database, a_lease_ends_with_its_keys) {
   EXPECT_EQ(code_of([&] { write(db(), late); }), errc::no_such_lease);
 }
 
+TEST_P(Database, a_lease_is_revoked_only_with_all_its_keys) {
+  const auto revoke = [&](lease_number lease) {
+    std::promise<result<outcome>> promised;
+    const auto may_remove = [](std::string_view key) {
+      if (key == "forbidden") raise({errc::denied, "not this one"});
+    };
+    db().revoke(lease, may_remove, [&](result<outcome> came) { promised.set_value(std::move(came)); });
+    const result<outcome> came = promised.get_future().get();
+    const auto* const failed = std::get_if<failure>(&came);
+    return failed != nullptr ? failed->code : errc{};
+  };
+  const auto attach = [&](std::string key, lease_number lease) {
+    transaction t;
+    t.then.push_back({.what = operation::kind::put, .key = std::move(key), .value = "v", .lease = lease});
+    return code_of([&] { write(db(), std::move(t)); });
+  };
+  const lease_number first = db().grant(60s, 0).number;
+  ASSERT_EQ(attach("allowed", first), errc{});
+  ASSERT_EQ(attach("forbidden", first), errc{});
+  EXPECT_EQ(revoke(first), errc::denied);
+  EXPECT_THAT(rows(*db().scan({})), ElementsAre("allowed=v", "forbidden=v"));
+  EXPECT_EQ(db().lease(first, true).keys.size(), 2U);
+  for (int i = 0; i < 100; ++i) {  // a key that comes to the lease meanwhile
+    one(db(), operation::remove("forbidden"));
+    const lease_number lease = db().grant(60s, 0).number;
+    std::future<errc> attached = std::async(std::launch::async, [&] { return attach("forbidden", lease); });
+    const errc revoked = revoke(lease);
+    const errc came = attached.get();
+    ASSERT_TRUE(revoked == errc{} || revoked == errc::denied);
+    ASSERT_EQ(read(db(), "forbidden"), came == errc{} ? "v" : "(none)");
+    ASSERT_NE(revoked == errc{}, came == errc{}) << "the one that was first holds";
+  }
+}
+
 TEST_P(Database, compacted_versions_are_expired_for_ever) {
   put(db(), "a", "1");
   const version old = db().tag({.name = "old"});

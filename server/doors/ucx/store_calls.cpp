@@ -58,6 +58,13 @@ void require(call& c, const service::transaction& what) {
   require(c, what.otherwise);
 }
 
+/// Of values that are read by one request.
+std::uint64_t answer_bytes_most(const call& c) {
+  const service::limits& limits = c.door().all.options().limits;
+  return std::min<std::uint64_t>(std::max(limits.output_bytes, limits.request_bytes),
+                                 std::numeric_limits<std::uint32_t>::max() / 2);
+}
+
 /// Gives the transaction to the database; `made` makes the answer's payload from its outcome, on any thread.
 void give(std::unique_ptr<call> kept, service::transaction what, make_answer made) {
   call* const mine = kept.get();
@@ -72,6 +79,7 @@ void give(std::unique_ptr<call> kept, service::transaction what, make_answer mad
 
 /// The same, wherever that may wait. The rights were asked for already.
 void hand_over(call& c, service::transaction what, make_answer made) {
+  what.allowed = {.read_bytes_max = answer_bytes_most(c), .reads_from = &c.door().all.in_flight_bytes()};
   if (c.request_bytes() > held_from) c.hold(what.bytes());
   const std::string_view key = what.then.empty() ? std::string_view() : std::string_view(what.then.front().key);
   if (c.database().writes_at_once(key)) return give(c.keep(), std::move(what), made);
@@ -121,9 +129,7 @@ void answer_found(call& c, const service::found& found, std::uint64_t offset, st
 }
 
 void get_many(call& c, const wire::get_many_request& asked) {
-  const service::limits& limits = c.door().all.options().limits;
-  const std::uint64_t bytes_most = std::min<std::uint64_t>(std::max(limits.output_bytes, limits.request_bytes),
-                                                           std::numeric_limits<std::uint32_t>::max() / 2);
+  const std::uint64_t bytes_most = answer_bytes_most(c);
   wire::get_many_answer told;
   told.version = c.database().resolve(asked.at);
   told.found.reserve(asked.keys.size());

@@ -86,15 +86,11 @@ void execute(call& c, wire::revoke_lease_request&& asked) {
   call* const mine = kept.get();
   mine->door().all.threads().post([mine, lease = asked.lease] {
     std::unique_ptr<call> ends(mine);
-    try {
-      if (!mine->who().is_root()) {
-        for (const std::string& key : mine->database().lease(lease, true).keys) mine->require(key, right::write);
-      }
-    } catch (...) {
-      return mine->fail(service::failure_of(std::current_exception()));
-    }
     const std::shared_ptr<service::database> database = mine->shared_database();
-    database->revoke(lease, [mine](service::result<service::outcome> done) {
+    const auto may_remove = [who = mine->who(), is = database->settings()](std::string_view key) {
+      who.require(is.name, is.owner, key, right::write);
+    };
+    database->revoke(lease, may_remove, [mine](service::result<service::outcome> done) {
       const std::unique_ptr<call> over(mine);
       if (const auto* const failed = std::get_if<service::failure>(&done)) return mine->fail(*failed);
       const auto& what = std::get<service::outcome>(done);

@@ -22,7 +22,8 @@ std::optional<std::int64_t> number_of(std::string_view text) {
 // One transaction being executed. What it has written already lies over what was there.
 class run {
  public:
-  run(present& now, lease_table& of, executed& into) : now_(&now), of_(&of), into_(&into) {}
+  run(present& now, lease_table& of, const allowance& allowed, executed& into)
+      : now_(&now), of_(&of), allowed_(&allowed), into_(&into) {}
 
   [[nodiscard]] bool holds(const condition& what) {
     const auto is = find(what.key);
@@ -104,14 +105,31 @@ class run {
     return found_value{.value = was->value, .version = was->version};
   }
 
+  /// Before so many bytes are copied for the answer.
+  void take(std::size_t bytes) {
+    read_bytes_ += bytes;
+    if (allowed_->read_bytes_max != 0 && read_bytes_ > allowed_->read_bytes_max) {
+      throw icecore::error(errc::limit_reached,
+                           fmt::format("what one transaction reads has at most {} bytes, with the keys; read less at "
+                                       "once, or scan",
+                                       allowed_->read_bytes_max));
+    }
+    if (allowed_->reads_from == nullptr) return;
+    if (!into_->answer.held) into_->answer.held = std::make_shared<gauge::share>();
+    into_->answer.held->take_more(*allowed_->reads_from, bytes);
+  }
+
+  [[nodiscard]] row row_of(std::string key, const found_value& is) {
+    take(sizeof(row) + is.value.size());
+    return {.key = std::move(key), .value = std::string(is.value), .version = is.version};
+  }
+
   void set(std::string_view key, std::optional<std::string> value) {
     into_->changed.insert_or_assign(std::string(key), std::move(value));
   }
 
   void remember(const operation& what, const std::optional<found_value>& was, operation_result& into) {
-    if (what.previous && was) {
-      into.previous = row{.key = what.key, .value = std::string(was->value), .version = was->version};
-    }
+    if (what.previous && was) into.previous = row_of(what.key, *was);
   }
 
   operation_result put(const operation& what) {
@@ -152,21 +170,25 @@ class run {
     icecore::key_bounds bounds{.from = what.key, .to = std::nullopt};
     if (!what.end.empty()) bounds.to = what.end;
     std::vector<std::string> keys;
+    const auto add = [&](std::string_view key) {
+      take(key.size());
+      keys.emplace_back(key);
+    };
     auto own = into_->changed.lower_bound(what.key);
     const auto own_end = bounds.to ? into_->changed.lower_bound(*bounds.to) : into_->changed.end();
     const auto own_before = [&](const std::optional<std::string_view>& next) {
       for (; own != own_end && (!next || own->first < *next) && keys.size() < most; ++own) {
-        if (own->second) keys.push_back(own->first);
+        if (own->second) add(own->first);
       }
     };
     now_->for_each(bounds, [&](std::string_view key) {
       own_before(key);
       if (keys.size() >= most) return false;
       if (own != own_end && own->first == key) {
-        if (own->second) keys.emplace_back(key);
+        if (own->second) add(key);
         ++own;
       } else {
-        keys.emplace_back(key);
+        add(key);
       }
       return keys.size() < most;
     });
@@ -185,7 +207,7 @@ class run {
     for (const std::string& key : keys) {
       if (what.previous) {
         const auto was = find(key);
-        if (was) result.rows.push_back({.key = key, .value = std::string(was->value), .version = was->version});
+        if (was) result.rows.push_back(row_of(key, *was));
       }
       into_->leases.attach(key, 0);
       set(key, std::nullopt);
@@ -270,7 +292,7 @@ class run {
       return result;
     }
     result.count = 1;
-    result.rows.push_back({.key = what.key, .value = std::string(was->value), .version = was->version});
+    result.rows.push_back(row_of(what.key, *was));
     return result;
   }
 
@@ -282,7 +304,7 @@ class run {
     if (result.more) keys.pop_back();
     for (std::string& key : keys) {
       const auto was = find(key);
-      if (was) result.rows.push_back({.key = key, .value = std::string(was->value), .version = was->version});
+      if (was) result.rows.push_back(row_of(std::move(key), *was));
     }
     result.count = result.rows.size();
     return result;
@@ -291,6 +313,7 @@ class run {
   operation_result end_lease(const operation& what) {
     operation_result result;
     for (const std::string& key : of_->keys(what.lease)) {
+      if (allowed_->may_remove) allowed_->may_remove(key);
       into_->leases.attach(key, 0);
       set(key, std::nullopt);
       ++result.count;
@@ -301,7 +324,9 @@ class run {
 
   present* now_;
   lease_table* of_;
+  const allowance* allowed_;
   executed* into_;
+  std::uint64_t read_bytes_ = 0;
 };
 
 }  // namespace
@@ -314,7 +339,7 @@ bool is_blind(const transaction& what) noexcept {
 
 executed execute(const transaction& what, present& now, lease_table& of, const value_codec& codec) {
   executed done(of);
-  run it(now, of, done);
+  run it(now, of, what.allowed, done);
   done.answer.succeeded = std::ranges::all_of(what.conditions, [&](const condition& c) { return it.holds(c); });
   const auto& operations = done.answer.succeeded ? what.then : what.otherwise;
   done.answer.results.reserve(operations.size());

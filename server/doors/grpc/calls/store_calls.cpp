@@ -20,16 +20,20 @@ constexpr int keys_max = 65'536;
 constexpr int keys_at_once = 64;  ///< so many finds gRPC's own thread does
 constexpr std::uint64_t rows_max = 10'000;
 
-/// Whether a read at this point waits for nobody, so that gRPC's thread may do it.
-bool is_quick(const service::database_settings& settings) { return settings.rule == service::version_rule::write; }
+/// Of values that are read by one call.
+std::uint64_t answer_bytes_max(const grpc_call& c) {
+  const service::limits& limits = c.door().all.options().limits;
+  return std::min<std::uint64_t>(std::max(limits.output_bytes, limits.request_bytes), message_bytes_max);
+}
 
-void fill_found(v1::GetResponse& response, const std::optional<service::found>& found) {
+void fill_found(grpc_call& c, v1::GetResponse& response, const std::optional<service::found>& found) {
   response.set_found(found.has_value());
   if (!found) return;
   if (found->value().size() > message_bytes_max) {
     throw error(errc::limit_reached, fmt::format("the value has {} bytes, more than a message of gRPC can have (2 GiB)",
                                                  found->value().size()));
   }
+  c.hold(found->value().size());
   response.set_value(found->value().data(), found->value().size());
   response.set_version(found->version());
 }
@@ -53,7 +57,6 @@ void require(const grpc_call& c, const service::database_settings& settings,
 }
 
 void require(const grpc_call& c, const service::database_settings& settings, const service::transaction& what) {
-  if (c.who().is_root()) return;
   for (const service::condition& condition : what.conditions) c.require(settings, condition.key, right::read);
   require(c, settings, what.then);
   require(c, settings, what.otherwise);
@@ -65,19 +68,32 @@ void limit_reads(std::vector<service::operation>& list) {
   }
 }
 
-/// Hands the transaction to the database. `answer` fills the response from the outcome, on any thread; the call ends.
+/// Gives the transaction to the database. `answer` fills the response from the outcome, on any thread; the call ends.
 template <typename Answer>
-void hand_over(unary_call& c, const std::string& database, service::transaction what, Answer answer) {
-  const std::shared_ptr<service::database> found = c.find(database);
-  require(c, found->settings(), what);
-  c.hold(what.bytes());
+void give(unary_call& c, service::database& database, service::transaction what, Answer answer) {
   if (c.is_cancelled()) return c.fail(cancelled_by_client());
-  found->write(std::move(what), [&c, answer = std::move(answer)](service::result<service::outcome> done) {
+  database.write(std::move(what), [&c, answer = std::move(answer)](service::result<service::outcome> done) {
     if (const auto* const failed = std::get_if<service::failure>(&done)) return c.fail(*failed);
     c.attempt([&](unary_call&) {
-      answer(std::get<service::outcome>(done));
+      auto& outcome = std::get<service::outcome>(done);
+      if (outcome.held) c.hold(std::move(*outcome.held));
+      answer(outcome);
       c.succeed();
     });
+  });
+}
+
+/// The same, wherever it may wait, with the caller's rights.
+template <typename Answer>
+void hand_over(unary_call& c, const std::string& name, service::transaction what, Answer answer) {
+  std::shared_ptr<service::database> database = c.find(name);
+  if (!c.who().is_root()) require(c, database->settings(), what);
+  c.hold(what.bytes());
+  what.allowed = {.read_bytes_max = answer_bytes_max(c), .reads_from = &c.door().all.in_flight_bytes()};
+  if (database->queues_writes()) return give(c, *database, std::move(what), std::move(answer));
+  auto waits = std::make_shared<service::transaction>(std::move(what));
+  c.door().work.post([&c, database = std::move(database), waits, answer = std::move(answer)] {
+    give(c, *database, std::move(*waits), answer);
   });
 }
 
@@ -103,12 +119,12 @@ class store_calls final : public served_service {
   void get(unary_call& its, const v1::GetRequest* request, v1::GetResponse* response) {
     answer_direct(its, *request, [=, this](unary_call& c) {
       const auto database = c.find(request->database());
-      const service::database_settings settings = database->settings();
-      c.require(settings, request->key(), right::read);
-      const auto read = [=](unary_call&) {
-        fill_found(*response, database->find(request->key(), point_of(request->at())));
+      if (!c.who().is_root()) c.require(database->settings(), request->key(), right::read);
+      const service::point at = point_of(request->at());
+      const auto read = [=](unary_call& reading) {
+        fill_found(reading, *response, database->find(request->key(), at));
       };
-      if (!is_quick(settings)) return c.go_on(door_.work, read);
+      if (!database->finds_at_once(request->key(), at)) return c.go_on(door_.work, read);
       read(c);
       c.succeed();
     });
@@ -122,9 +138,14 @@ class store_calls final : public served_service {
       }
       const auto database = c.find(request->database());
       const service::database_settings settings = database->settings();
-      for (const std::string& key : request->keys()) c.require(settings, key, right::read);
-      const auto read = [=](unary_call& reading) { get_all(reading, *database, *request, *response); };
-      if (!is_quick(settings) || request->keys_size() > keys_at_once) return c.go_on(door_.work, read);
+      const service::point at = point_of(request->at());
+      bool at_once = request->keys_size() <= keys_at_once;
+      for (const std::string& key : request->keys()) {
+        c.require(settings, key, right::read);
+        at_once = at_once && database->finds_at_once(key, at);
+      }
+      const auto read = [=](unary_call& reading) { get_all(reading, *database, *request, at, *response); };
+      if (!at_once) return c.go_on(door_.work, read);
       read(c);
       c.succeed();
     });
@@ -216,24 +237,22 @@ class store_calls final : public served_service {
   void watch(watch_stream& stream, const v1::WatchRequest* request) { stream.begin(*request); }
 
   static void get_all(grpc_call& c, service::database& database, const v1::GetManyRequest& request,
-                      v1::GetManyResponse& response) {
-    const service::limits& limits = c.door().all.options().limits;
-    const std::uint64_t bytes_max =
-        std::min<std::uint64_t>(std::max(limits.output_bytes, limits.request_bytes), message_bytes_max);
-    const version at = database.resolve(point_of(request.at()));
+                      const service::point& point, v1::GetManyResponse& response) {
+    const std::uint64_t bytes_max = answer_bytes_max(c);
+    const version at = database.resolve(point);
     std::uint64_t bytes = 0;
     for (const std::string& key : request.keys()) {
       if (c.is_cancelled()) throw error(errc::cancelled, "the client cancelled the call");
       v1::GetResponse& one = *response.add_values();
-      fill_found(one, database.find(key, at));
-      bytes += one.value().size() + sizeof(v1::GetResponse);
+      c.hold(sizeof one);
+      fill_found(c, one, database.find(key, at));
+      bytes += one.value().size() + sizeof one;
       if (bytes > bytes_max) {
         throw error(errc::limit_reached,
                     fmt::format("the values of {} keys have more than {} bytes; ask for fewer at once, or scan",
                                 request.keys_size(), bytes_max));
       }
     }
-    c.hold(bytes);
     response.set_version(at);
   }
 };

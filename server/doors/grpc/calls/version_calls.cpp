@@ -157,13 +157,11 @@ class lease_calls final : public served_service {
 
   static void revoke_now(unary_call& c, const v1::LeaseRequest& request, v1::RevokeResponse& response) {
     const auto database = c.find(request.database());
-    if (!c.who().is_root()) {
-      const service::database_settings settings = database->settings();
-      for (const std::string& key : database->lease(request.number(), true).keys) {
-        c.require(settings, key, right::write);
-      }
-    }
-    database->revoke(request.number(), [&c, &response](service::result<service::outcome> done) {
+    const service::principal who = c.who();
+    const auto may_remove = [who, is = database->settings()](std::string_view key) {
+      who.require(is.name, is.owner, key, right::write);
+    };
+    database->revoke(request.number(), may_remove, [&c, &response](service::result<service::outcome> done) {
       if (const auto* const failed = std::get_if<service::failure>(&done)) return c.fail(*failed);
       const auto& what = std::get<service::outcome>(done);
       response.set_version(what.version);
