@@ -117,6 +117,8 @@ class cursor {
   std::vector<std::uint64_t> visible_;  // records of the current index block that hold a value, in key order
   std::uint64_t first_entry_ = 0;       // of the block
   std::uint64_t next_block_ = 0;
+  unsigned forward_ = 0;                               // blocks in a row that a walk forward went to
+  std::uint64_t prefetched_ = 0;                       // the block whose entries were asked for
   std::shared_ptr<const detail::sorted_keys> sorted_;  // if the index is in another order
 };
 

@@ -80,6 +80,9 @@ class basic_histories final : public Heads {
   /// the record shown. With version_max the answer holds for some moment during the call; null_link then means that at
   /// that moment the newest record was a removal or there was none.
   using Heads::start_of;
+  /// Where to start the search for what `entry` shows in closed version `high`; null_link if the entry's own cache line
+  /// tells that it shows the same in closed version `low`, which is older.
+  using Heads::start_of_change;
 
   /// The newest record of an entry: the entry's own first one, or what its head links to.
   [[nodiscard]] link newest(link entry) const { return newest_and_head(entry).newest; }

@@ -260,7 +260,7 @@ std::vector<std::string_view> engine<Heads>::keys(const key_bounds& bounds) cons
   check_usable();
   std::vector<std::string_view> found;
   std::shared_ptr<const sorted_keys> kept;
-  for_each_block(*this, in_key_order(*this, kept), scan_bounds(bounds), [&](std::span<const link> entries) {
+  for_each_block(*this, in_key_order(*this, kept), scan_bounds(bounds), [&](const walked_entries& entries) {
     for (const link entry : entries) found.push_back(key_of(entry));
     return true;
   });

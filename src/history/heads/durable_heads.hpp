@@ -58,6 +58,14 @@ class durable_heads : public history_base {
     if (stamp_of(entry) > v) return null_link;  // all others are newer (H1)
     return checked_newest(entry, head).newest;
   }
+  [[nodiscard]] link start_of_change(link entry, version low, version high) const {
+    // loaded before the entry's stamp; seq_cst: H3, the reader's side
+    const std::uint64_t head = at(entry).as_entry().head.load(std::memory_order_seq_cst);
+    const version first = stamp_of(entry);
+    if (first > high) return null_link;  // all others are newer (H1)
+    const link newest = checked_newest(entry, head).newest;
+    return newest == entry && first <= low ? null_link : newest;
+  }
   [[nodiscard]] link followed(link from, link to) const {
     require_older(from, to);
     return to;

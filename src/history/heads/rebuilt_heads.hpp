@@ -40,6 +40,18 @@ class rebuilt_heads : public history_base {
     }
     return newest_of(entry, head);
   }
+  /// See basic_histories::start_of_change().
+  [[nodiscard, gnu::always_inline]] link start_of_change(link entry, version low, version high) const noexcept {
+    const auto& e = at(entry).as_entry();
+    const std::uint64_t head = e.head.load(std::memory_order_seq_cst);  // seq_cst: H3, the reader's side
+    const version first = stamp_of(entry);
+    if (first > high) return null_link;  // all others are newer (H1)
+    // acquire, and why these answers hold: as in start_of()
+    const version second = head == null_link ? 0 : e.cached_second_version().load(std::memory_order_acquire);
+    if (head == null_link || second > high) return first > low ? entry : null_link;
+    const bool second_is_last = second != 0 && (head & format::head_is_second_removal) != 0;
+    return second_is_last && second <= low ? null_link : newest_of(entry, head);
+  }
   [[nodiscard]] static link followed(link /*from*/, link to) noexcept { return to; }
   static void verify_checksum(link /*l*/) noexcept {}
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,12 +27,12 @@ class entry_walk {
       entry_ = 0;
       if (entries_.empty()) return std::nullopt;
     }
-    return entries_[entry_++];
+    return entries_.read(entry_++);
   }
 
  private:
   block_walk blocks_;
-  std::span<const link> entries_;  // of the block
+  walked_entries entries_;  // of the block
   std::size_t entry_ = 0;
 };
 

@@ -38,7 +38,7 @@ template <class Engine>
   std::size_t drop_at = 2 * wanted;
   std::shared_ptr<const sorted_keys> kept;
   const index::ordered_links& links = in_key_order(engine, kept);
-  for_each_block(engine, links, scan_bounds(), [&](std::span<const link> entries) {
+  for_each_block(engine, links, scan_bounds(), [&](const walked_entries& entries) {
     for (const link entry : entries) append_changes(engine, entry, after, found.up_to, found.changes);
     if (found.changes.size() > drop_at) {
       keep_oldest(found, wanted);

@@ -207,7 +207,7 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
   try {
     for (const scan_bounds& bounds : left) {
       own.now.begin_range();
-      for_each_block(engine, *links_, bounds, [&](std::span<const link> entries) {
+      for_each_block(engine, *links_, bounds, [&](const walked_entries& entries) {
         const bool all_taken = take(found, engine, entries, part, own);
         if (all_taken) own.now.move_to(engine.key_of(entries.back()));  // behind keys that are not there, too
         stopped = !all_taken || should_stop();
@@ -228,7 +228,7 @@ bool query_run::walk(const Engine& engine, part_work& part, thread_work& own) {
 
 /// Asks the filter about the keys of a block that are there in the version; false if the run is to stop.
 template <class Engine>
-bool query_run::take(matching<Engine>& found, const Engine& engine, std::span<const link> entries, part_work& part,
+bool query_run::take(matching<Engine>& found, const Engine& engine, const walked_entries& entries, part_work& part,
                      thread_work& own) {
   std::size_t done = 0;
   bool is_reading = true;
@@ -249,13 +249,13 @@ bool query_run::take(matching<Engine>& found, const Engine& engine, std::span<co
 
 /// Reads entry by entry, since the record of one is damaged. The first `done` keys that are there were examined.
 template <class Engine>
-void query_run::take_undamaged(matching<Engine>& found, const Engine& engine, std::span<const link> entries,
+void query_run::take_undamaged(matching<Engine>& found, const Engine& engine, const walked_entries& entries,
                                std::size_t done, part_work& part, thread_work& own) {
-  for (const link& entry : entries) {
+  for (const link entry : entries) {
     const std::string_view key = engine.key_of(entry);  // a key that is damaged itself cannot be passed
     bool is_reading = true;
     try {
-      found.block({&entry, 1}, 1, [&](const rows& block, const auto&) {
+      found.block({engine, {&entry, 1}}, 1, [&](const rows& block, const auto&) {
         is_reading = false;
         if (done > 0) {
           --done;

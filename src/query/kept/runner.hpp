@@ -50,10 +50,10 @@ class query_run {
   template <class Engine>
   bool walk(const Engine& engine, part_work& part, thread_work& own);
   template <class Engine>
-  bool take(matching<Engine>& found, const Engine& engine, std::span<const link> entries, part_work& part,
+  bool take(matching<Engine>& found, const Engine& engine, const walked_entries& entries, part_work& part,
             thread_work& own);
   template <class Engine>
-  void take_undamaged(matching<Engine>& found, const Engine& engine, std::span<const link> entries, std::size_t done,
+  void take_undamaged(matching<Engine>& found, const Engine& engine, const walked_entries& entries, std::size_t done,
                       part_work& part, thread_work& own);
   void ask(const rows& block, scratch& memory, part_work& part, thread_work& own);
   void ask_one_by_one(const rows& block, const std::exception_ptr& why, scratch& memory, part_work& part,

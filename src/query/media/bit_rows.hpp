@@ -91,7 +91,7 @@ template <class Engine>
   matching.reserve(of.header().rows);
   std::size_t seen = 0;
   bool is_first = true;
-  for_each_block(engine, links, bounds, [&](std::span<const link> entries) {
+  for_each_block(engine, links, bounds, [&](const walked_entries& entries) {
     std::array<link, index::block::capacity> visible;
     const std::size_t found = visible_records(engine, entries, at, visible);
     for (std::size_t i = 0; i < found; ++i) {

@@ -53,7 +53,7 @@ void filtered_items::walk::load_from(const Engine& engine) {
   matches.clear();
   position = 0;
   for (unsigned read = 0; read < at_once || matches.empty(); ++read) {
-    const std::span<const link> entries = blocks->next(engine, links);
+    const detail::walked_entries entries = blocks->next(engine, links);
     if (entries.empty()) break;
     found.block(entries, detail::rows_max, [&](const detail::rows& b, const auto& test) {
       for (detail::row_mask mask = test(); mask != 0; mask &= mask - 1) {

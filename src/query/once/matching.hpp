@@ -67,7 +67,7 @@ class matching {
   /// Calls visit(rows, mask of those that match) for the entries of an index block that are there in the version, at
   /// most `rows_max` at once, until it returns false. Returns false if it did.
   template <typename Visit>
-  bool block(std::span<const link> entries, std::size_t at_once, const Visit& visit) {
+  bool block(const walked_entries& entries, std::size_t at_once, const Visit& visit) {
     std::array<link, index::block::capacity> visible;
     const std::size_t found = visible_records(*engine_, entries, at_, visible);
     for (std::size_t from = 0; from < found; from += at_once) {
@@ -197,7 +197,7 @@ void visit_matches_of(const Engine& engine, const Parts& parts, version at, cons
     try {
       // relaxed: a work counter and a hint; joining the threads orders what they hand over
       for (std::size_t p; (p = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
-        parts.for_each_block_of(p, [&](std::span<const link> entries) {
+        parts.for_each_block_of(p, [&](const walked_entries& entries) {
           return found.block(entries, rows_max, [&](const rows& block, const auto& test) {
             if (const row_mask mask = test(); mask != 0) visit(p, block, mask, found.memory());
             return !stopped.load(std::memory_order_relaxed);

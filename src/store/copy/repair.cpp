@@ -41,7 +41,7 @@ class copier {
 
   /// Collects the histories of all keys. O(records).
   void collect() {
-    detail::for_each_block(*from_, detail::index_part(), [&](std::span<const link> entries) {
+    detail::for_each_block(*from_, detail::index_part(), [&](const detail::walked_entries& entries) {
       for (const link entry : entries) collect(entry);
       return true;
     });

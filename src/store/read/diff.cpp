@@ -12,9 +12,39 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
   version before;
   version after;
   key_bounds bounds;
-  index::block block;
-  std::shared_ptr<const detail::sorted_keys> kept;
+  std::shared_ptr<const detail::sorted_keys> kept{};
+  std::optional<detail::block_walk> blocks{};
 
+  void begin() {
+    kept.reset();
+    detail::scan_bounds within(bounds);
+    within.of_closed_version = true;
+    blocks.emplace(std::vector{within});
+  }
+
+  /// Adds the differences at a block's entries to `found`. First it reads all entries, most of which show that they
+  /// have none, so that the accesses to the records of the others overlap.
+  template <class Engine>
+  void append(const Engine& engine, const detail::walked_entries& entries, std::vector<difference>& found) const {
+    struct changed {
+      link entry;
+      link start;
+    };
+    const auto& histories = engine.histories();
+    std::array<changed, index::block::capacity> candidates;
+    std::size_t n = 0;
+    for (const link entry : entries) {
+      const link start = histories.start_of_change(entry, std::min(before, after), std::max(before, after));
+      if (start == null_link) continue;
+      if (start != entry) __builtin_prefetch(histories.at(start).address());
+      candidates[n++] = {entry, start};
+    }
+    for (const changed& each : std::span(candidates).first(n)) {
+      if (const auto d = at(engine, each.entry, each.start)) found.push_back(*d);
+    }
+  }
+
+ private:
   template <class Engine>
   [[nodiscard]] static std::optional<std::string_view> value_at(const Engine& engine, link shown) {
     if (shown == null_link) return std::nullopt;
@@ -23,11 +53,11 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
 
   /// The difference at one entry; empty if there is none.
   template <class Engine>
-  [[nodiscard]] std::optional<difference> at(const Engine& engine, link entry) const {
+  [[nodiscard]] std::optional<difference> at(const Engine& engine, link entry, link start) const {
     const auto& histories = engine.histories();
     const version low = std::min(before, after);
     const version high = std::max(before, after);
-    const link newer = histories.find_at(entry, high);
+    const link newer = histories.find_from(start, high);
     if (newer == null_link || histories.stamp_of(newer) <= low) return std::nullopt;  // the same record in both
     const link in_high = engine.visible_from(newer, high);
     const link in_low = engine.visible_from(newer, low);
@@ -39,7 +69,7 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
 };
 
 diff_range::diff_range(pin holds, icecore::version before, icecore::version after, key_bounds bounds)
-    : walk_(new walk{std::move(holds), before, after, std::move(bounds), {}, {}}) {}
+    : walk_(new walk{std::move(holds), before, after, std::move(bounds)}) {}
 diff_range::~diff_range() = default;
 diff_range::diff_range(diff_range&&) noexcept = default;
 diff_range& diff_range::operator=(diff_range&&) noexcept = default;
@@ -54,38 +84,27 @@ icecore::version diff_range::after() const { return walk_->after; }
 const key_bounds& diff_range::bounds() const { return walk_->bounds; }
 
 diff_range::iterator diff_range::begin() & {
-  const auto& core = detail::usable_core(holds());
-  walk_->kept.reset();
-  detail::in_key_order(core, walk_->kept).seek(detail::scan_bounds(walk_->bounds).from, walk_->block);
+  static_cast<void>(detail::usable_core(holds()));
+  walk_->begin();
   load();
   return iterator(this);
 }
 
 void diff_range::step() {
-  if (++position_ < block_.size()) return;
-  if (detail::in_key_order(detail::usable_core(walk_->holds), walk_->kept).next_block(walk_->block)) {
-    load();
-  } else {
-    block_.clear();
-  }
+  if (++position_ == block_.size()) load();
 }
 
-/// Fills block_ from the current index block, or from later ones if that has no difference. Empty at the end.
+/// Fills block_ from the next index block that has a difference. Empty at the end.
 void diff_range::load() {
-  const detail::scan_bounds bounds(walk_->bounds);
   block_.clear();
   position_ = 0;
   detail::with_engine(detail::usable_core(walk_->holds), [&](const auto& engine) {
     const index::ordered_links& links = detail::in_key_order(engine, walk_->kept);
-    do {
-      detail::prefetch_entries(engine, walk_->block);
-      for (const link entry : detail::within(engine, walk_->block, bounds)) {
-        if (const auto d = walk_->at(engine, entry)) block_.push_back(*d);
-      }
-      if (!block_.empty()) return;
-      const std::size_t n = walk_->block.size;
-      if (n > 0 && bounds.beyond(engine.key_of(walk_->block.entries[n - 1]))) return;
-    } while (links.next_block(walk_->block));
+    while (block_.empty()) {
+      const detail::walked_entries entries = walk_->blocks->next(engine, links);
+      if (entries.empty()) return;
+      walk_->append(engine, entries, block_);
+    }
   });
 }
 

@@ -90,7 +90,7 @@ void visit_parts(const Engine& core, version at, const Parts& parts, unsigned th
   run_on_threads(std::min(threads, static_cast<unsigned>(parts.size())), [&](unsigned) {
     // relaxed: only a work counter and a hint; joining the threads orders what they hand over
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
-      parts.for_each_block(i, [&](std::span<const link> entries) {
+      parts.for_each_block(i, [&](const detail::walked_entries& entries) {
         std::array<link, index::block::capacity> visible;
         const std::size_t n = detail::visible_records(core, entries, at, visible);
         bool go_on = false;
@@ -123,17 +123,26 @@ class fixed_writer {
  public:
   fixed_writer(const Engine& core, const fixed_columns& shape) : core_(&core), shape_(&shape) {}
 
-  /// Writes a record to row `row` of `keys` and `values`.
-  void write(link l, std::byte* keys, std::byte* values, std::size_t row) const {
-    if (keys != nullptr) {
-      const std::string_view key = detail::key_of_record(*core_, l);
-      require(key.size() == shape_->key_size, "key", key.size(), shape_->key_size, l);
-      copy_sized(keys + row * shape_->key_size, key.data(), key.size());
-    }
-    if (values != nullptr) {
-      const std::string_view value = core_->value_of(l);
-      require(value.size() == shape_->value_size, "value", value.size(), shape_->value_size, l);
-      copy_sized(values + row * shape_->value_size, value.data(), value.size());
+  /// Writes records to the rows from `row` on of `keys` and `values`.
+  void write(std::span<const link> records, std::byte* keys, std::byte* values, std::size_t row) const {
+    // local: bytes are written, which the compiler must take for a part of the shape otherwise
+    const std::size_t key_size = shape_->key_size;
+    const std::size_t value_size = shape_->value_size;
+    if (keys != nullptr) keys += row * key_size;
+    if (values != nullptr) values += row * value_size;
+    for (const link l : records) {
+      if (keys != nullptr) {
+        const std::string_view key = detail::key_of_record(*core_, l);
+        require(key.size() == key_size, "key", key.size(), key_size, l);
+        copy_sized(keys, key.data(), key_size);
+        keys += key_size;
+      }
+      if (values != nullptr) {
+        const std::string_view value = core_->value_of(l);
+        require(value.size() == value_size, "value", value.size(), value_size, l);
+        copy_sized(values, value.data(), value_size);
+        values += value_size;
+      }
     }
   }
 
@@ -163,7 +172,8 @@ class collected_rows {
 
   void add(std::span<const link> records) {
     grow_to(rows_ + records.size());
-    for (const link l : records) writer_->write(l, keys_.data(), values_.data(), rows_++);
+    writer_->write(records, keys_.data(), values_.data(), rows_);
+    rows_ += records.size();
   }
   void copy_to(std::size_t row) const noexcept {
     copy(shape_->keys, keys_, shape_->key_size, row);
@@ -227,7 +237,7 @@ class ordered_extraction {
     collected_rows<Engine> mine(writer_, *out_);
     for (std::size_t i; !stopped() && (i = next_.fetch_add(1, std::memory_order_relaxed)) < parts_->size();) {
       mine.clear();
-      parts_->for_each_block(i, [&](std::span<const link> entries) {
+      parts_->for_each_block(i, [&](const detail::walked_entries& entries) {
         std::array<link, index::block::capacity> visible;
         mine.add(std::span(visible).first(detail::visible_records(*core_, entries, at_, visible)));
         return !stopped();
@@ -297,7 +307,8 @@ std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& o
     std::size_t rows = 0;
     visit_parts(core, at, parts, 1, [&](std::size_t, std::span<const link> records) {
       if (rows + records.size() > out.capacity) raise_capacity(out.capacity);
-      for (const link l : records) writer.write(l, keys, values, rows++);
+      writer.write(records, keys, values, rows);
+      rows += records.size();
       return true;
     });
     return rows;

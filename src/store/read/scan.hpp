@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -46,36 +47,80 @@ template <class Heads>
   return entries;
 }
 
-/// The entries of a block that lie within bounds. Keys are compared one by one only in blocks at an end of the bounds.
-template <class Heads>
-[[nodiscard]] std::span<const link> within(const engine<Heads>& core, const index::block& b,
-                                           const scan_bounds& bounds) {
-  std::span<const link> entries(b.entries.data(), b.size);
-  if (!bounds.from.empty()) {
-    while (!entries.empty() && core.key_of(entries.front()) < bounds.from) entries = entries.subspan(1);
-  }
-  return below(core, entries, bounds);
-}
-
 /// Always inlined: GCC drops calls of a function that only prefetches.
-[[gnu::always_inline]] inline void prefetch_entries(const store_core& core, const index::block& b) {
-  for (std::size_t i = 0; i < b.size; ++i) __builtin_prefetch(core.records().space().at(b.entries[i]));
+[[gnu::always_inline]] inline void prefetch_entries(const store_core& core, std::span<const link> entries) {
+  for (const link entry : entries) __builtin_prefetch(core.records().space().at(entry));
 }
 
-/// Calls visit(block) for consecutive blocks until it returns false, beginning with the one that seek(block) finds.
-/// Prefetches the entries of the next block meanwhile.
+/// Some neighbouring entries in the order of a walk. Reading one of them prefetches one of those that the walk comes to
+/// next. So the accesses to memory are spread over the work of a block: a core can have some 20 under way, and a burst
+/// of 64 would hold up whatever is read behind it.
+class walked_entries {
+ public:
+  walked_entries() = default;
+  /// `coming` is the next block of the walk; both are views of what the walk keeps.
+  walked_entries(const store_core& core, std::span<const link> entries, std::span<const link> coming = {}) noexcept
+      : space_(&core.records().space()), entries_(entries), coming_(coming) {}
+
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  [[nodiscard]] link back() const noexcept { return entries_.back(); }
+  /// To be called for one entry after the other.
+  [[nodiscard, gnu::always_inline]] link read(std::size_t i) const noexcept {
+    if (i < coming_.size()) __builtin_prefetch(space_->at(coming_[i]));
+    if (i + 1 == entries_.size()) [[unlikely]] {  // the next block may be the larger one
+      for (std::size_t rest = i + 1; rest < coming_.size(); ++rest) __builtin_prefetch(space_->at(coming_[rest]));
+    }
+    return entries_[i];
+  }
+
+  /// Holds what it reads by value, so that a loop over entries keeps that in registers.
+  class iterator;
+  [[nodiscard, gnu::always_inline]] iterator begin() const noexcept;
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  const address_space* space_ = nullptr;
+  std::span<const link> entries_;
+  std::span<const link> coming_;
+};
+
+class walked_entries::iterator {
+ public:
+  [[gnu::always_inline]] explicit iterator(const walked_entries& in) noexcept : in_(in) {}
+  [[nodiscard, gnu::always_inline]] link operator*() const noexcept { return in_.read(at_); }
+  [[gnu::always_inline]] iterator& operator++() noexcept {
+    ++at_;
+    return *this;
+  }
+  [[nodiscard, gnu::always_inline]] bool operator==(std::default_sentinel_t /*end*/) const noexcept {
+    return at_ == in_.size();
+  }
+
+ private:
+  walked_entries in_;
+  std::size_t at_ = 0;
+};
+
+inline walked_entries::iterator walked_entries::begin() const noexcept { return iterator(*this); }
+
+[[nodiscard]] inline std::span<const link> entries_of(const index::block& b) noexcept {
+  return {b.entries.data(), b.size};
+}
+
+/// Calls visit(entries, coming) for consecutive blocks until it returns false, beginning with the one that seek(block)
+/// finds; `coming` are the entries of the next block.
 template <typename Seek, typename Visit>
 void walk_blocks(const store_core& core, const index::ordered_links& links, Seek seek, Visit visit) {
   std::array<index::block, 2> blocks;
   seek(blocks[0]);
-  prefetch_entries(core, blocks[0]);
+  prefetch_entries(core, entries_of(blocks[0]));
   for (unsigned now = 0;; now ^= 1U) {
     index::block& after = blocks[now ^ 1U];
     after.size = 0;
     after.next = blocks[now].next;
     const bool more = links.next_block(after);
-    if (more) prefetch_entries(core, after);
-    if (!visit(blocks[now]) || !more) return;
+    if (!visit(entries_of(blocks[now]), entries_of(after)) || !more) return;
   }
 }
 
@@ -127,8 +172,7 @@ class upper_bound {
   link end_ = null_link;
 };
 
-/// Consecutive parts of links in key order, within bounds, one by one; it can be kept between calls. Prefetches the
-/// entries of the next block.
+/// Consecutive parts of links in key order, within bounds, one by one; it can be kept between calls.
 class block_walk {
  public:
   /// `bounds` are ascending, and views of what the caller keeps. Each walk is for the same links.
@@ -138,7 +182,7 @@ class block_walk {
 
   /// Not empty, but at the end; valid until the next call.
   template <class Heads>
-  [[nodiscard]] std::span<const link> next(const engine<Heads>& core, const index::ordered_links& links) {
+  [[nodiscard]] walked_entries next(const engine<Heads>& core, const index::ordered_links& links) {
     while (range_ < bounds_.size()) {
       if (const auto entries = step(core, links, bounds_[range_]); !entries.empty()) return entries;
     }
@@ -148,33 +192,28 @@ class block_walk {
  private:
   /// The next block's entries within the range; goes over to the next range behind its last ones.
   template <class Heads>
-  std::span<const link> step(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds) {
+  walked_entries step(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds) {
     if (!end_) {
       end_.emplace(links, bounds);
       begun_ = bounds.from.empty();
       begun_ ? links.seek_first(blocks_[now_]) : links.seek(bounds.from, blocks_[now_]);
-      prefetch_entries(core, blocks_[now_]);
+      prefetch_entries(core, entries_of(blocks_[now_]));
     } else {
       now_ ^= 1U;
     }
-    const index::block& block = blocks_[now_];
-    std::span<const link> entries(block.entries.data(), block.size);
+    std::span<const link> entries = entries_of(blocks_[now_]);
     while (!begun_ && !entries.empty() && core.key_of(entries.front()) < bounds.from) entries = entries.subspan(1);
     begun_ = begun_ || !entries.empty();  // all later keys are greater
-    if ((!entries.empty() && end_->cut(core, entries)) || !look_ahead(core, links)) {
-      ++range_;
-      end_.reset();
-    }
-    return entries;
-  }
-  template <class Heads>
-  bool look_ahead(const engine<Heads>& core, const index::ordered_links& links) {
     index::block& after = blocks_[now_ ^ 1U];
     after.size = 0;
     after.next = blocks_[now_].next;
-    const bool more = links.next_block(after);
-    if (more) prefetch_entries(core, after);
-    return more;
+    if ((!entries.empty() && end_->cut(core, entries)) || !links.next_block(after)) {
+      ++range_;
+      end_.reset();
+    }
+    // those of a block that lies before the range are not read one by one
+    if (entries.empty()) prefetch_entries(core, entries_of(after));
+    return {core, entries, entries_of(after)};
   }
 
   std::vector<scan_bounds> bounds_;
@@ -185,7 +224,8 @@ class block_walk {
   std::array<index::block, 2> blocks_;
 };
 
-/// Calls visit(entries) for consecutive parts of links in key order, within bounds, until it returns false.
+/// Calls visit(entries) for consecutive parts of links in key order, within bounds, until it returns false. `entries`
+/// are walked_entries.
 template <class Heads, typename Visit>
 void for_each_block(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds,
                     Visit visit) {
@@ -208,8 +248,7 @@ void for_each_block(const engine<Heads>& core, const index_part& part, Visit vis
   const auto seek = [&](index::block& first) {
     begun ? core.index().seek_first(first) : core.index().seek(core.key_of(part.from), first);
   };
-  walk_blocks(core, core.index(), seek, [&](const index::block& b) {
-    std::span<const link> entries(b.entries.data(), b.size);
+  walk_blocks(core, core.index(), seek, [&](std::span<const link> entries, std::span<const link> coming) {
     if (!begun) {  // the block may begin with smaller keys
       entries = entries.subspan(static_cast<std::size_t>(std::ranges::find(entries, part.from) - entries.begin()));
       begun = !entries.empty();
@@ -217,13 +256,15 @@ void for_each_block(const engine<Heads>& core, const index_part& part, Visit vis
     const auto end = part.to == null_link ? entries.end() : std::ranges::find(entries, part.to);
     const bool more = end == entries.end();
     entries = entries.first(static_cast<std::size_t>(end - entries.begin()));
-    return (entries.empty() || visit(entries)) && more;
+    if (!entries.empty()) return visit(walked_entries(core, entries, more ? coming : std::span<const link>())) && more;
+    prefetch_entries(core, coming);
+    return more;
   });
 }
 
 /// Writes the records of `entries` that are visible in version `v` to `out`, in order; returns how many.
 template <class Heads>
-std::size_t visible_records(const engine<Heads>& core, std::span<const link> entries, version v,
+std::size_t visible_records(const engine<Heads>& core, const walked_entries& entries, version v,
                             std::span<link, index::block::capacity> out) {
   const auto& histories = core.histories();
   std::array<link, index::block::capacity> starts;

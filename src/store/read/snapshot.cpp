@@ -32,12 +32,13 @@ struct [[gnu::visibility("hidden")]] cursor::access {
 
   [[nodiscard]] const index::ordered_links& links() const { return detail::in_key_order(core, c.sorted_); }
 
-  void take(const index::block& b) const {
+  /// `coming` is the block that the walk probably comes to next.
+  void take(const index::block& b, std::span<const link> coming = {}) const {
     c.visible_.resize(index::block::capacity);
-    const auto entries = std::span(b.entries).first(b.size);
-    detail::prefetch_entries(core, b);
-    c.visible_.resize(detail::visible_records(
-        core, entries, c.at_, std::span<link, index::block::capacity>(c.visible_.data(), index::block::capacity)));
+    const auto entries = detail::entries_of(b);
+    c.visible_.resize(
+        detail::visible_records(core, {core, entries, coming}, c.at_,
+                                std::span<link, index::block::capacity>(c.visible_.data(), index::block::capacity)));
     c.next_block_ = b.next;
     if (b.size > 0) c.first_entry_ = entries.front();
   }
@@ -51,12 +52,22 @@ struct [[gnu::visibility("hidden")]] cursor::access {
 
   /// Moves to the first item of the blocks behind the current one.
   void forward() const {
+    constexpr unsigned looks_ahead_from = 8;  // short scans end before
     index::block b;
+    index::block after;
     do {
       c.valid_ = false;
       b.next = c.next_block_;
       if (!links().next_block(b)) return;
-      take(b);
+      if (c.prefetched_ != c.next_block_) detail::prefetch_entries(core, detail::entries_of(b));
+      after.size = 0;
+      after.next = b.next;
+      if (c.forward_ < looks_ahead_from) {
+        ++c.forward_;
+      } else if (links().next_block(after)) {
+        c.prefetched_ = b.next;
+      }
+      take(b, detail::entries_of(after));
     } while (c.visible_.empty());
     show(0);
   }
@@ -67,6 +78,7 @@ struct [[gnu::visibility("hidden")]] cursor::access {
     for (;;) {
       c.valid_ = false;
       if (!links().block_before(key, b)) return;
+      detail::prefetch_entries(core, detail::entries_of(b));
       take(b);
       if (!c.visible_.empty()) return show(c.visible_.size() - 1);
       key = core.key_of(c.first_entry_);
@@ -77,7 +89,9 @@ struct [[gnu::visibility("hidden")]] cursor::access {
   template <typename Wanted>
   void first_of(const index::block& b, Wanted wanted) const {
     c.valid_ = false;
+    c.forward_ = 0;
     if (b.size == 0) return;
+    detail::prefetch_entries(core, detail::entries_of(b));
     take(b);
     const auto found = std::ranges::find_if(c.visible_, [&](link l) { return wanted(detail::key_of_record(core, l)); });
     if (found == c.visible_.end()) return forward();
@@ -108,6 +122,7 @@ void cursor::seek_last() {
   detail::in_key_order(begin_move(), sorted_).seek_last(b);
   if (b.size == 0) return;
   go([&](const auto& a) {
+    detail::prefetch_entries(a.core, detail::entries_of(b));
     a.take(b);
     if (visible_.empty()) return a.backward(a.core.key_of(first_entry_));
     a.show(visible_.size() - 1);
