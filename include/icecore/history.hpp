@@ -47,7 +47,8 @@ class key_history : public std::ranges::view_interface<key_history> {
   pin holds_;
   std::string key_;
   icecore::version up_to_;
-  std::uint64_t record_ = 0;  // link to the current record; 0 at the end
+  std::uint64_t record_ = 0;     // link to the current record; 0 at the end
+  bool record_is_next_ = false;  // the current change is a removal on top of it, which need not be read
   change current_{};
 };
 

@@ -83,6 +83,10 @@ class basic_histories final : public Heads {
   /// Where to start the search for what `entry` shows in closed version `high`; null_link if the entry's own cache line
   /// tells that it shows the same in closed version `low`, which is older.
   using Heads::start_of_change;
+  /// The version of the record that `entry` shows in version `v`, if its own cache line tells that this is a removal of
+  /// the value that the entry itself holds; else 0. That record is as durable as a read of it must be. `v` is closed or
+  /// version_max, which means the same as for start_of().
+  using Heads::removal_after_first;
 
   /// The newest record of an entry: the entry's own first one, or what its head links to.
   [[nodiscard]] link newest(link entry) const { return newest_and_head(entry).newest; }

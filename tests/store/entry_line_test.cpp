@@ -137,5 +137,27 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EntryLines,
                                   (tried.param.second ? "_operation" : "_none");
                          });
 
+TEST(EntryLine, the_history_of_a_key_that_was_inserted_and_removed_reads_no_other_record) {
+  const scratch folder;
+  store s(folder / "a.ice");
+  const version inserted = s.insert("key", "value");
+  s.tag();
+  const version removed = s.remove("key").value();
+  s.tag();
+  const history_base& records = s.core().records();
+  const link entry = s.core().entry_of("key");
+  // relaxed: no other thread uses the store
+  const record second =
+      records.at(records.newest_of(entry, records.at(entry).as_entry().head.load(std::memory_order_relaxed)));
+  ASSERT_TRUE(second.is_removal());
+  second.header().kind = format::record_kind::none;
+  for (const auto& all : {s.history("key").newest_first(), s.at(removed).history("key")}) {
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0], (change{removed, std::nullopt}));
+    EXPECT_EQ(all[1], (change{inserted, "value"}));
+  }
+  second.header().kind = format::record_kind::remove;
+}
+
 }  // namespace
 }  // namespace icecore::testing

@@ -66,6 +66,8 @@ class durable_heads : public history_base {
     const link newest = checked_newest(entry, head).newest;
     return newest == entry && first <= low ? null_link : newest;
   }
+  /// The entry's line does not tell.
+  [[nodiscard]] static version removal_after_first(link /*entry*/, version /*v*/) noexcept { return 0; }
   [[nodiscard]] link followed(link from, link to) const {
     require_older(from, to);
     return to;

@@ -52,6 +52,15 @@ class rebuilt_heads : public history_base {
     const bool second_is_last = second != 0 && (head & format::head_is_second_removal) != 0;
     return second_is_last && second <= low ? null_link : newest_of(entry, head);
   }
+  /// See basic_histories::removal_after_first().
+  [[nodiscard, gnu::always_inline]] version removal_after_first(link entry, version v) const noexcept {
+    const auto& e = at(entry).as_entry();
+    // seq_cst: H3, the reader's side
+    if ((e.head.load(std::memory_order_seq_cst) & format::head_is_second_removal) == 0) return 0;
+    // acquire, and why the answer holds: as in start_of()
+    const version second = e.cached_second_version().load(std::memory_order_acquire);
+    return second <= v && covered(second) && !at(entry).is_removal() ? second : 0;
+  }
   [[nodiscard]] static link followed(link /*from*/, link to) noexcept { return to; }
   static void verify_checksum(link /*l*/) noexcept {}
 

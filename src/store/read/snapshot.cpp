@@ -262,9 +262,17 @@ key_history::iterator key_history::begin() & {
   const auto& core = detail::usable_core(holds_);
   const link entry = core.entry_of(key_);
   record_ = null_link;
+  record_is_next_ = false;
   if (entry != null_link) {
     detail::with_engine(core, [&](const auto& engine) {
       const auto& histories = engine.histories();
+      // of a key that was inserted and removed, the removal's record is a cache miss that says nothing more
+      if (const version removed = histories.removal_after_first(entry, up_to_); removed != 0) {
+        record_ = entry;
+        record_is_next_ = true;
+        current_ = {removed, std::nullopt};
+        return;
+      }
       record_ = up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_);
       show(engine);
     });
@@ -274,7 +282,7 @@ key_history::iterator key_history::begin() & {
 
 void key_history::step() {
   detail::with_engine(detail::usable_core(holds_), [&](const auto& engine) {
-    record_ = engine.histories().older(record_);
+    if (!std::exchange(record_is_next_, false)) record_ = engine.histories().older(record_);
     show(engine);
   });
 }
