@@ -124,7 +124,10 @@ class [[gnu::visibility("hidden")]] store_core {
   // ---- Reading ----
   /// The key's entry; null_link if it never had one.
   [[nodiscard, gnu::always_inline]] link entry_of(std::string_view key) const {
-    const std::uint64_t hash = index::lookup_cache::hash_of(key);
+    return entry_of(key, index::lookup_cache::hash_of(key));
+  }
+  /// `hash` is the key's, for the lookup cache.
+  [[nodiscard, gnu::always_inline]] link entry_of(std::string_view key, std::uint64_t hash) const {
     if (const link known = known_entry_of(key, hash); known != null_link) return known;
     const link found = index_->find(key);
     if (found != null_link) lookups_->put(hash, found);

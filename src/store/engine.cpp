@@ -81,12 +81,13 @@ template <class Heads>
 std::optional<version> engine<Heads>::put_if(std::string_view key, std::string_view value, newest_condition wanted) {
   check_sizes(key, value);
   check_writable();
+  const std::uint64_t hash = index::lookup_cache::hash_of(key);
+  lookups_->prefetch(hash);
   const writer_lease w(*writers_);
   check_usable();  // see put()
-  link entry = entry_of(key);
+  link entry = entry_of(key, hash);
   if (entry == null_link) {
     if (wanted.it_is != newest_condition::what::no_value) return std::nullopt;
-    const std::uint64_t hash = index::lookup_cache::hash_of(key);
     const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
     const entered there = enter(*w, {as_entry, null_link, key, value, hash});
     if (there.is_new()) return finish_entry(*w, {there.entry, as_entry, there.flushed()}, hash);
@@ -112,9 +113,11 @@ template <class Heads>
 std::optional<version> engine<Heads>::remove(std::string_view key) {
   check_sizes(key, {});
   check_may_lease();
+  const std::uint64_t hash = index::lookup_cache::hash_of(key);
+  lookups_->prefetch(hash);
   const writer_lease w(*writers_);
   check_still_usable();  // see put()
-  const link entry = entry_of(key);
+  const link entry = entry_of(key, hash);
   // Check before making a useless record. link_on_top() detects that another thread removes the key meanwhile.
   if (entry == null_link || histories_->is_removed(entry)) return std::nullopt;
   const record_layout layout = record_layout::of_remove(false);
@@ -199,10 +202,19 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
 
 template <class Heads>
 inline typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_entry& what) const {
-  if (const link known = known_entry_of(what.key, what.hash); known != null_link) return {known};
+  // The lookup cache has nothing of a new key, and its line is in no cache of the processor. A writer that expects a
+  // new key does not wait for that line: the index has to be searched in any case, and the line arrives meanwhile.
+  if (!w.expects_new_keys()) {
+    if (const link known = known_entry_of(what.key, what.hash); known != null_link) {
+      w.note_key(false);
+      return {known};
+    }
+  }
   entry_filler filler(w, *histories_, what, no_writeback_stalls_);
   const link entry = index_->insert(what.key, filler);
-  if (!filler.keep_if(entry)) {
+  const bool is_new = filler.keep_if(entry);
+  w.note_key(is_new);
+  if (!is_new) {
     lookups_->put(what.hash, entry);
     return {entry};
   }

@@ -127,6 +127,23 @@ TEST_P(EntryLines, a_history_up_to_any_version_is_the_beginning_of_the_whole_one
   }
 }
 
+/// A writer that has met only new keys asks the index before the lookup cache.
+TEST_P(EntryLines, a_key_that_is_written_again_among_new_ones_keeps_its_history) {
+  const scratch folder;
+  store s(folder / "a.ice", opening());
+  version last = 0;
+  for (unsigned round = 0; round < 40; ++round) {
+    for (unsigned i = 0; i < round; ++i) s.insert(key_of(1000 * round + i), "new");
+    last = s.insert("again", std::to_string(round));
+    s.tag();
+  }
+  EXPECT_EQ(s.stats().keys, 40U * 39 / 2 + 1);
+  const auto all = s.history("again").oldest_first();
+  ASSERT_EQ(all.size(), 40U);
+  for (unsigned round = 0; round < 40; ++round) EXPECT_EQ(all[round].value, std::to_string(round));
+  EXPECT_EQ(all[39].version, last);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, EntryLines,
                          ::testing::Values(std::pair{index_kind::btree, false}, std::pair{index_kind::btree, true},
                                            std::pair{index_kind::skip_list, true}, std::pair{index_kind::hash, false},

@@ -56,6 +56,8 @@ struct alignas(128) writer_slot {
   link position_before = 0;  // before the last allocation; for rewind
   record_totals totals;
   filling filled{};  // for feeds
+  /// How many writes in a row met a key that had no entry, up to a limit.
+  std::uint32_t new_keys_in_a_row = 0;
   /// The last update: it is durable, but its entry's committed head is not advanced yet (durable_heads::commit()).
   written_record pending{};
 
@@ -116,8 +118,23 @@ class writer {
   /// The pending commit of this writer's last write; without an entry if there is none.
   [[nodiscard]] written_record& pending() const noexcept { return slot_->pending; }
 
+  /// Whether this writer's last writes all met keys that had no entry, so that the next one probably does too.
+  [[nodiscard, gnu::always_inline]] bool expects_new_keys() const noexcept {
+    return slot_->new_keys_in_a_row == new_keys_expected_after;
+  }
+  [[gnu::always_inline]] void note_key(bool is_new) const noexcept {
+    std::uint32_t& in_a_row = slot_->new_keys_in_a_row;
+    if (!is_new) {
+      in_a_row = 0;
+    } else if (in_a_row != new_keys_expected_after) {
+      ++in_a_row;
+    }
+  }
+
  private:
   friend class writer_lease;
+
+  static constexpr std::uint32_t new_keys_expected_after = 8;
 
   writer(writer_slot& slot, unsigned number, pool_set& pool, segment_source& segments, filled_ranges& left) noexcept
       : slot_(&slot), number_(number), pool_(&pool), segments_(&segments), left_(&left) {}
