@@ -28,7 +28,12 @@ template <class Heads>
 link basic_histories<Heads>::find_older(link newest, version newest_stamped, version v) const {
   const record r = at(newest);
   if (r.header().depth < version_samples::depth_min) return find_by_jumps(newest, v);
-  link l = this->samples_->start(r.as_update().entry, r.header().depth, v, newest, newest_stamped);
+  const auto [from, is_near] = this->samples_->start(r.as_update().entry, r.header().depth, v, newest, newest_stamped);
+  if (!is_near) {
+    sample_further(newest);
+    return find_by_jumps(from, v);
+  }
+  link l = from;
   // between two samples: records written one after the other often lie one after the other, too; fetch all of them
   // while the first is read
   for (unsigned i = 1; i < version_samples::spacing; ++i) {
@@ -41,6 +46,24 @@ link basic_histories<Heads>::find_older(link newest, version newest_stamped, ver
     l = older(l);
   }
   return find_by_jumps(l, v);  // a sample was missing
+}
+
+template <class Heads>
+void basic_histories<Heads>::sample_further(link newest) const {
+  const record r = at(newest);
+  version_samples::turn mine(*this->samples_, r.as_update().entry, r.header().depth, newest);
+  link l = mine.next();
+  try {
+    for (std::uint32_t i = 0; i < version_samples::turn::records_max && l != null_link; ++i) {
+      const std::uint32_t depth = at(l).header().depth;
+      if (depth < version_samples::depth_min) return;  // slot 0 is filled
+      const link below = older(l);
+      mine.add(depth, stamp_of(l), l, below);
+      l = below;
+    }
+  } catch (const error&) {  // damage below what the caller looks for: only who reads that learns of it
+    mine.give_up();
+  }
 }
 
 template <class Heads>

@@ -166,6 +166,8 @@ class basic_histories final : public Heads {
   /// The part of find_from() for a newest record that is too new and not the only one.
   [[nodiscard]] link find_older(link newest, version newest_stamped, version v) const;
   [[nodiscard]] link find_by_jumps(link newest, version v) const;
+  /// For a find that met a deep history without samples: samples some of its records.
+  void sample_further(link newest) const;
   /// Returns true when the entry's newest record is stamped and as durable as the mode requires. Returns false if it is
   /// no longer the newest: it was of a batch whose process was killed.
   [[nodiscard, gnu::always_inline]] bool wait_until_committed(link entry, link l) const {

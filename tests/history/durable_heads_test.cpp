@@ -75,10 +75,32 @@ class durable_heads_test : public testing::Test, private record_checks {
   /// Called after the head was found to lead to no record, before that result is used.
   std::function<void()> when_judged_;
   mutable std::atomic<unsigned> asked_for_lock_{0};
+  mutable std::atomic<unsigned> links_checked_{0};
+
+  // A second entry, with one record a version that no sample was taken of, as after opening.
+  static constexpr link deep = 4096;
+  static constexpr std::uint32_t depth = 600;
+  [[nodiscard]] static link record_at_depth(std::uint32_t d) { return d == 1 ? deep : deep + 64 * link{d}; }
+  void write_deep() {
+    make(deep);
+    for (std::uint32_t d = 2; d <= depth; ++d) {
+      clock_.tick();
+      write(record_at_depth(d), "deep", deep);
+      histories_.advance_committed(histories_.written_of(record_at_depth(d)));
+    }
+  }
+  [[nodiscard]] version version_at_depth(std::uint32_t d) const { return histories_.stamp_of(record_at_depth(d)); }
+  /// Links that a find of the record at this depth checks: it follows at least as many.
+  [[nodiscard]] unsigned links_of_find(std::uint32_t d) const {
+    const unsigned before = links_checked_;
+    EXPECT_EQ(histories_.find_at(deep, version_at_depth(d)), record_at_depth(d));
+    return links_checked_ - before;
+  }
 
  private:
   [[nodiscard]] std::uint32_t seed_of(link l) const noexcept { return codec_.record_seed(1, l); }
   [[nodiscard]] bool leads_into_pool(link l, std::uint64_t bytes) const noexcept override {
+    ++links_checked_;
     if (l == committed && when_judged_) {  // called after the record on top was judged
       const auto call = when_judged_;      // the call may reset when_judged_
       call();
@@ -88,7 +110,7 @@ class durable_heads_test : public testing::Test, private record_checks {
   [[nodiscard]] bool is_intact(link l) const noexcept override {
     return histories_.at(l).layout().plausible() && histories_.at(l).intact(seed_of(l));
   }
-  [[noreturn]] void raise_damaged(link, const char* what) const override { throw std::runtime_error(what); }
+  [[noreturn]] void raise_damaged(link, const char* what) const override { throw error(errc::damaged, what); }
   [[nodiscard]] recovering_lock hold_heads() const override {
     ++asked_for_lock_;
     return {lock_, [] {}};
@@ -105,6 +127,25 @@ class durable_heads_test : public testing::Test, private record_checks {
  protected:
   durable_histories histories_;
 };
+
+TEST_F(durable_heads_test, finds_sample_a_deep_history_that_was_not_sampled_when_it_was_written) {
+  write_deep();
+  constexpr std::uint32_t far = 70;
+  constexpr unsigned few = version_samples::spacing + 4;
+  EXPECT_GT(links_of_find(far), few);
+  for (unsigned i = 0; i < version_samples::turn::misses_min + depth / version_samples::turn::records_max; ++i)
+    static_cast<void>(links_of_find(far));
+  for (std::uint32_t d = version_samples::depth_min; d <= depth; ++d) ASSERT_LE(links_of_find(d), few) << d;
+}
+
+TEST_F(durable_heads_test, damage_below_what_a_find_looks_for_is_not_its_business_when_it_samples) {
+  write_deep();
+  constexpr std::uint32_t damaged = 300;
+  histories_.at(record_at_depth(damaged)).as_update().entry = entry;
+  constexpr std::uint32_t above = 450;
+  for (unsigned i = 0; i < 100; ++i) static_cast<void>(links_of_find(above));
+  EXPECT_THROW(static_cast<void>(histories_.find_at(deep, version_at_depth(damaged))), error);
+}
 
 TEST_F(durable_heads_test, a_head_that_leads_to_no_record_shows_the_settled_one) {
   EXPECT_EQ(values(), (std::vector<std::string>{"two", "one"}));
