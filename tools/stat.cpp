@@ -73,7 +73,9 @@ void print_json(const statistics& s, const version_ranges& lost) {
   line.add("clock", s.clock).add("keys", s.keys).add("records", s.records);
   line.add("inserts", s.records - s.removes).add("removes", s.removes).add("tags", s.tags);
   line.add("key_bytes", s.key_bytes).add("value_bytes", s.value_bytes).add("used_bytes", s.used_bytes);
-  line.add("file_bytes", s.file_bytes).add("index_bytes", s.index_bytes).add("huge_page_bytes", s.huge_page_bytes);
+  line.add("file_bytes", s.file_bytes)
+      .add("index_bytes", s.index_bytes)
+      .add("huge_page_bytes", process_huge_page_bytes());
   line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
   line.add("recovered_from_crash", s.recovered_from_crash).add("recovered_instantly", s.recovered_instantly);
   line.add("opening_seconds", s.recovery_seconds);
@@ -122,7 +124,8 @@ void print_table(const statistics& s, const version_ranges& lost) {
   }
   line("index",
        fmt::format("{}, {}, {:.1f} B a key", index_name(s.index), bytes(s.index_bytes), bytes_a_key(s.index_bytes, s)));
-  line("huge pages", s.huge_page_bytes == 0 ? "none" : bytes(s.huge_page_bytes));
+  const std::uint64_t huge_page_bytes = process_huge_page_bytes();
+  line("huge pages", huge_page_bytes == 0 ? "none" : bytes(huge_page_bytes));
   line("durability", fmt::format("{}{} for the last writer; the best here is {}", name_of(s.durability.mode),
                                  s.durability.emulated ? " (emulated)" : "", name_of(best_on(s.durability.medium))));
   line("medium", fmt::format("{} ({})", name_of(s.durability.medium), s.durability.filesystem));

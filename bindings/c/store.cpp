@@ -29,7 +29,6 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
   result.used_bytes = now.used_bytes;
   result.file_bytes = now.file_bytes;
   result.index_bytes = now.index_bytes;
-  result.huge_page_bytes = now.huge_page_bytes;
   result.recovery_seconds = now.recovery_seconds;
   result.recovered_from_crash = now.recovered_from_crash ? 1 : 0;
   result.index = static_cast<int>(now.index);
@@ -198,6 +197,12 @@ int icecore_stats(const icecore_store* store, icecore_statistics* statistics) {
     require_result(statistics, "icecore_stats");
     write_structure(statistics, statistics_of(store->store.stats()));
   });
+}
+
+uint64_t icecore_process_huge_page_bytes(void) {
+  std::uint64_t bytes = 0;
+  static_cast<void>(guarded([&] { bytes = icecore::process_huge_page_bytes(); }));
+  return bytes;
 }
 
 const char* icecore_path(const icecore_store* store) { return store == nullptr ? nullptr : store->path.c_str(); }

@@ -462,7 +462,6 @@ typedef struct icecore_statistics {
   uint64_t used_bytes;      /* records with headers and padding, tags, batches, segment headers */
   uint64_t file_bytes;      /* size of the pool file */
   uint64_t index_bytes;     /* memory used by the index and the lookup cache */
-  uint64_t huge_page_bytes; /* memory of the process in huge pages now (0 if the kernel hides it) */
   double recovery_seconds;  /* the time that opening took */
   int recovered_from_crash; /* not 0: the last writer had not closed the store */
   int index;                /* enum icecore_index_kind */
@@ -476,6 +475,10 @@ typedef struct icecore_statistics {
 
 /* The caller sets statistics->struct_size to sizeof(icecore_statistics). */
 int icecore_stats(const icecore_store* store, icecore_statistics* statistics);
+
+/* Memory of the whole process in huge pages now, bytes; 0 if the kernel hides it. The kernel counts the process's pages
+   meanwhile, which takes milliseconds. */
+uint64_t icecore_process_huge_page_bytes(void);
 
 /* The path with which the store was opened. Valid until icecore_close(); NULL if store is NULL. */
 const char* icecore_path(const icecore_store* store);

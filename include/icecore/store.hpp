@@ -289,6 +289,7 @@ class store {
   // ---- The store itself --------------------------------------------------------------------------------------------
 
   [[nodiscard]] durability_info durability() const;
+  /// Writers wait for a few microseconds.
   [[nodiscard]] statistics stats() const;
   [[nodiscard]] bool read_only() const;
   [[nodiscard]] const std::filesystem::path& path() const;
@@ -304,6 +305,10 @@ class store {
 
   std::unique_ptr<detail::store_core> core_;
 };
+
+/// Memory of the whole process in huge pages now, bytes; 0 if the kernel hides it. The kernel counts the process's
+/// pages meanwhile, which takes milliseconds.
+[[nodiscard]] std::uint64_t process_huge_page_bytes();
 
 /// Checks a store file that may be too damaged to open; changes nothing. If a crash left the store open, it reads only
 /// the records, but not the persistent index, the entries' heads and the list of tags; store::verify reads these too.

@@ -10,10 +10,9 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 
-namespace icecore::detail {
-namespace {
+namespace icecore {
 
-std::uint64_t huge_page_bytes_of_process() {
+std::uint64_t process_huge_page_bytes() {
   std::ifstream in("/proc/self/smaps_rollup");
   std::uint64_t kibibytes = 0;
   for (std::string name; in >> name;) {
@@ -26,7 +25,9 @@ std::uint64_t huge_page_bytes_of_process() {
   return kibibytes * 1024;
 }
 
-}  // namespace
+}  // namespace icecore
+
+namespace icecore::detail {
 
 store_core::store_core(store_parts&& parts, bool heads_are_durable, const history_base& records, const entry_keys& keys,
                        index::ordered_index& index, tag_catalog& catalog)
@@ -152,7 +153,6 @@ statistics store_core::stats() const {
   }
   s.used_bytes -= free_in_segments;
   s.index_bytes = index_->memory_bytes() + lookups_->bytes();
-  s.huge_page_bytes = huge_page_bytes_of_process();
   s.recovery_seconds = recovery_seconds_;
   s.recovered_from_crash = recovered_from_crash_;
   s.path = pool_->file().path().native();

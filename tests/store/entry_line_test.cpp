@@ -176,5 +176,10 @@ TEST(EntryLine, the_history_of_a_key_that_was_inserted_and_removed_reads_no_othe
   second.header().kind = format::record_kind::remove;
 }
 
+TEST(EntryLine, huge_pages_of_the_process_are_told_in_whole_pages) {
+  constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
+  EXPECT_EQ(process_huge_page_bytes() % huge_page, 0U);
+}
+
 }  // namespace
 }  // namespace icecore::testing
