@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -29,6 +30,8 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t latency_bytes = std::size_t{256} << 20;  // far beyond the caches
 constexpr std::uint64_t additions_timed = 2'000'000;
 constexpr std::size_t bandwidth_bytes = std::size_t{256} << 20;
+constexpr std::size_t independent_accesses = 8'000'000;
+static_assert(std::has_single_bit(latency_bytes / line) && std::has_single_bit(bandwidth_bytes / line));
 
 /// Private memory at an address that is a multiple of 2 MiB, all pages present.
 class aligned_memory {
@@ -110,6 +113,23 @@ double reads_per_second(const std::byte* memory, std::size_t bytes, unsigned thr
   return static_cast<double>(bytes) / seconds;
 }
 
+/// Lines per second that are read at random. No address depends on what was read, so a core has as many accesses under
+/// way as it can.
+double random_lines_per_second(const std::byte* memory, std::size_t bytes, unsigned threads) {
+  const std::size_t lines = bytes / line;
+  const std::size_t each = independent_accesses / threads;
+  std::atomic<std::uint64_t> use{0};
+  const double seconds = timed_in_threads(threads, [&](unsigned thread) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = each * thread, end = i + each; i < end; ++i) {
+      const std::size_t any = random_key(i) & (lines - 1);
+      sum += *reinterpret_cast<const std::uint64_t*>(memory + any * line);
+    }
+    use += sum;
+  });
+  return static_cast<double>(each * threads) / seconds;
+}
+
 double writes_per_second(std::byte* memory, std::size_t bytes, unsigned threads) {
   const double seconds = timed_in_threads(threads, [&](unsigned thread) {
     std::memset(memory + bytes / threads * thread, static_cast<int>(thread), bytes / threads);
@@ -153,7 +173,7 @@ double syncs_per_second(const std::filesystem::path& folder) {
 
 }  // namespace
 
-double random_access_ns(std::size_t bytes, bool huge_pages, unsigned chains) {
+double random_access_ns(std::size_t bytes, bool huge_pages) {
   constexpr std::size_t accesses = 2'000'000;
   const aligned_memory memory(bytes, huge_pages);
   const auto next_of = [&](std::size_t i) -> std::uint32_t& {
@@ -166,28 +186,31 @@ double random_access_ns(std::size_t bytes, bool huge_pages, unsigned chains) {
   std::shuffle(order.begin(), order.end(), std::mt19937_64(1));  // NOLINT: the same order in every run
   for (std::size_t i = 0; i < order.size(); ++i) next_of(order[i]) = order[(i + 1) % order.size()];
 
-  std::vector<std::uint32_t> at(chains);  // positions on the cycle that are far from each other
-  for (unsigned chain = 0; chain < chains; ++chain) at[chain] = order[order.size() / chains * chain];
+  std::uint32_t at = order[0];
   const auto begin = std::chrono::steady_clock::now();
-  for (std::size_t done = 0; done < accesses; done += chains) {
-    for (auto& place : at) place = next_of(place);
-  }
+  for (std::size_t done = 0; done < accesses; ++done) at = next_of(at);
   const double seconds = seconds_since(begin);
-  next_of(0) = std::accumulate(at.begin(), at.end(), 0U);  // uses the result, so the compiler keeps the walk
+  next_of(0) = at;  // uses the result, so the compiler keeps the walk
   return seconds * 1e9 / static_cast<double>(accesses);
 }
 
 std::vector<machine_limit> measure_machine_limits(const std::vector<unsigned>& threads,
                                                   const std::filesystem::path& sync_folder) {
-  constexpr unsigned independent_chains = 8;
   std::vector<machine_limit> limits;
-  const auto add_accesses = [&](const char* name, bool huge_pages, unsigned chains) {
-    limits.push_back({name, 1, latency_bytes, 1e9 / random_access_ns(latency_bytes, huge_pages, chains), "accesses"});
+  const auto add_accesses = [&](const char* name, bool huge_pages) {
+    limits.push_back({name, 1, latency_bytes, 1e9 / random_access_ns(latency_bytes, huge_pages), "accesses"});
   };
-  add_accesses("random_access_4k_pages", false, 1);
-  add_accesses("random_access_2m_pages", true, 1);
-  add_accesses("independent_access", true, independent_chains);
+  add_accesses("random_access_4k_pages", false);
+  add_accesses("random_access_2m_pages", true);
+  const auto add_independent = [&](const char* name, const aligned_memory& memory) {
+    for (const unsigned count : threads) {
+      limits.push_back(
+          {name, count, bandwidth_bytes, random_lines_per_second(memory.data(), bandwidth_bytes, count), "accesses"});
+    }
+  };
+  add_independent("independent_access_4k_pages", aligned_memory(bandwidth_bytes, false));
   const aligned_memory memory(bandwidth_bytes, true);
+  add_independent("independent_access_2m_pages", memory);
 #if defined(__x86_64__)
   limits.push_back({"flush_and_fence", 1, bandwidth_bytes / 4 / line,
                     flushes_per_second(memory.data(), bandwidth_bytes / 4), "lines"});
