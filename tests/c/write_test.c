@@ -66,6 +66,7 @@ void a_store_of_several_files_is_opened_by_its_first(void) {
   icecore_statistics reported = {.struct_size = sizeof reported};
   OK(icecore_stats(store, &reported));
   CHECK(reported.file_count == 2);
+  CHECK(icecore_process_huge_page_bytes() % ((uint64_t)2 << 20) == 0);
   OK(icecore_close(store));
   CHECK(rename(secondary, moved) == 0);
   FAILS(ICECORE_MISSING_FILE, icecore_open(path, NULL, &store));
