@@ -191,7 +191,8 @@ void client_endpoint::drive(lock& held, const Condition& holds, steady_time dead
     if (now >= deadline) break;
     if (now - last_tick_ >= tick_interval) {
       tick(now);  // it may have made the condition true, or completions due: the loop looks before it sleeps
-    } else if (core_.wanted_by_others() ? !happened : now - last_event >= settings_.spin) {
+    } else if (core_.wanted_by_others() && operations_ == 0 ? !happened : now - last_event >= settings_.spin) {
+      // What UCX still holds over shared memory rings nobody: for that it is polled in any case.
       core_.look();
       sleep(held, deadline);
     }

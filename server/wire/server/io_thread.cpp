@@ -139,7 +139,9 @@ void io_thread::run() {
       look_at_clocks();
       last_clocks = now_;
     }
-    const bool polled_enough = core.wanted_by_others() ? !busy : now_ - last_event >= spin;
+    // What UCX still holds over shared memory rings nobody: for that it is polled in any case.
+    const bool may_leave_out = core.wanted_by_others() && operations_ == 0;
+    const bool polled_enough = may_leave_out ? !busy : now_ - last_event >= spin;
     if (polled_enough && closing_endpoints_.empty()) {
       core.look();
       sleep();
