@@ -1,6 +1,7 @@
 // The explorer of interleavings finds every outcome of small programs, and judges of orders reject what has none.
 #include "exhaustive.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -99,6 +100,22 @@ TEST(Exhaustive, waits_for_the_one_that_a_writer_waits_for) {
   };
   const auto found = outcomes(signal, wait, [](shared_words&, const std::uint64_t* seen) { return seen[1]; });
   EXPECT_EQ(found, (std::set<std::uint64_t>{5}));
+}
+
+// A schedule that is tried again, or a story that is replayed without those before it, must be the same.
+TEST(Fibers, limits_of_waits_are_over_at_the_same_places_of_each_run) {
+  const auto run = [] {
+    std::vector<bool> over;
+    random_schedule schedule(17);
+    fibers::run({[&] {
+                  for (int i = 0; i < 6; ++i) over.push_back(fibers::limit_is_over());
+                }},
+                schedule);
+    return over;
+  };
+  const auto first = run();
+  EXPECT_THAT(first, testing::Contains(true));
+  EXPECT_EQ(first, run());
 }
 
 // ---- Orders ----

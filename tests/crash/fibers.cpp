@@ -15,6 +15,7 @@ namespace icecore::crash {
 
 bool fibers::active_ = false;
 std::uint8_t fibers::current_ = 0;
+unsigned fibers::waits_ = 0;
 void (*fibers::on_change)(unsigned) = [](unsigned) {};
 
 namespace {
@@ -170,6 +171,7 @@ void fibers::run(const std::vector<std::function<void()>>& bodies, schedule& how
   world.next.assign(bodies.size(), {});
   world.ready.assign(bodies.size(), true);
   world.how = &how;
+  waits_ = 0;
   for (std::size_t i = 0; i < bodies.size(); ++i) prepare(i, bodies[i]);
   active_ = true;
   unsigned last = 0;

@@ -58,6 +58,9 @@ class fibers {
   [[nodiscard]] static bool active() noexcept { return active_; }
   /// Whether it lies on the stack of the fiber that runs.
   [[nodiscard]] static bool is_own_stack(const volatile void* at) noexcept;
+  /// Whether a wait that has a limit has lasted so long: every fourth one of a run. Of a run alone, so that a story
+  /// that is replayed without those before it is the same.
+  [[nodiscard]] static bool limit_is_over() noexcept { return ++waits_ % 4 == 0; }
   /// Lets the others go on until wake(at) is called.
   static void block(const volatile void* at);
   static void wake(const volatile void* at) noexcept;
@@ -71,6 +74,7 @@ class fibers {
 
   static bool active_;
   static std::uint8_t current_;
+  static unsigned waits_;
 };
 
 }  // namespace icecore::crash

@@ -91,16 +91,15 @@ int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
   return pthread_mutex_lock(mutex);
 }
 
-/// Time stands still for fibers; whether a wait has lasted long enough is drawn.
+/// Time stands still for fibers; whether a wait has lasted long enough is counted.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   using function = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
   static const auto wait = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_cond_clockwait"));
   if (!fibers::active()) return wait(condition, mutex, clock, until);
-  static unsigned waits = 0;
   pthread_mutex_unlock(mutex);
   fibers::point(nullptr, true);
   pthread_mutex_lock(mutex);
-  return ++waits % 4 == 0 ? ETIMEDOUT : 0;
+  return fibers::limit_is_over() ? ETIMEDOUT : 0;
 }
 
 }  // extern "C"
