@@ -124,12 +124,15 @@ TEST_P(DoorKills, leave_what_was_acknowledged_or_read) {
   const int kills = kills_asked();
   for (int round = 0; round <= kills && !HasFailure(); ++round) {
     const std::string door = ways::name_of(GetParam().through);
-    ways::server_process server(folder.path(), {.program = ICECORE_SERVER, .listen = {{door, ways::any_port}}});
+    ways::server_process server(folder.path(), {.listen = {{door, ways::any_port}}});
     const std::string address = server.address(door);
     ASSERT_FALSE(address.empty()) << server.log();
     std::vector<client> all;
     for (int i = 0; i < clients; ++i) {
-      all.emplace_back(ways::destination{GetParam().through, address, patience(GetParam().through)});
+      all.emplace_back(ways::destination{.through = GetParam().through,
+                                         .address = address,
+                                         .deadline = patience(GetParam().through),
+                                         .connect_limit = 30s});
     }
     if (round == 0) all[0].connection().create("kills", {.rule = GetParam().rule, .interval = 10ms});
     for (client& each : all) each.open();

@@ -52,8 +52,7 @@ class Network : public ::testing::Test {
   }
 
   void start_server() {
-    server_.emplace(folder_.path(), ways::server_settings{.program = ICECORE_SERVER,
-                                                          .listen = {{"grpc", grpc_address_}, {"ucx", ucx_address_}},
+    server_.emplace(folder_.path(), ways::server_settings{.listen = {{"grpc", grpc_address_}, {"ucx", ucx_address_}},
                                                           .flags = {"--ucx-transport", "tcp"},
                                                           .in_child = [this] {
                                                             net_->join_as_server();
@@ -88,6 +87,7 @@ class Network : public ::testing::Test {
       answered += each->answered();
       lost += each->lost();
     }
+    EXPECT_EQ(server_->terminate(), 0) << server_->log();
     const counts all = net_->counted();
     std::printf(
         "%llu calls answered, %llu not; packets: %llu forwarded, %llu lost, %llu duplicated, %llu reordered; "

@@ -21,7 +21,7 @@ struct arguments {
   double minutes = 1;
   double round_seconds = 60;
   std::uint64_t checkpoint_rounds = 5;
-  std::string server = ICECORE_SERVER;
+  std::string server = ways::program();
   std::string plant = "none";
   place where;
 };

@@ -40,6 +40,11 @@ std::vector<char*> arguments_of(std::vector<std::string>& words) {
 
 }  // namespace
 
+std::string program() {
+  const char* named = std::getenv("ICECORE_SERVER_PROGRAM");
+  return named != nullptr ? named : ICECORE_SERVER;
+}
+
 server_process::server_process(const std::filesystem::path& folder, const server_settings& settings)
     : log_(folder / "log") {
   using std::filesystem::perms;

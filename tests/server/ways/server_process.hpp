@@ -21,8 +21,11 @@ inline constexpr const char* job_token = "the token of this test";
 
 inline constexpr const char* any_port = "127.0.0.1:0";
 
+/// $ICECORE_SERVER_PROGRAM, or the one that was built with the test.
+[[nodiscard]] std::string program();
+
 struct server_settings {
-  std::string program;                                                               ///< icecore-server's path
+  std::string program = ways::program();
   std::map<std::string, std::string> listen{{"grpc", any_port}, {"ucx", any_port}};  ///< the other doors are closed
   std::vector<std::string> flags{};                                                  ///< further ones
   std::function<void()> in_child = [] {};  ///< before it becomes the server: joins a network, for example

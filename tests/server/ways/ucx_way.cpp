@@ -100,11 +100,14 @@ class ucx_way final : public way {
 class ucx_connection final : public connection {
  public:
   explicit ucx_connection(const destination& to)
-      : client_("ucx://" + to.address, {.token = job_token, .network_devices = to.network_devices}),
+      : client_("ucx://" + to.address,
+                {.token = job_token, .connect_limit = to.connect_limit, .network_devices = to.network_devices}),
         deadline_(to.deadline) {}
   void create(const std::string& name, const remote::settings& with) override { client_.create(name, with); }
   void drop(const std::string& name) override { client_.drop(name); }
-  std::unique_ptr<way> open(const std::string& name) override { return std::make_unique<ucx_way>(client_.open(name)); }
+  std::unique_ptr<way> open(const std::string& name) override {
+    return std::make_unique<ucx_way>(client_.open(name).with_deadline(deadline_));
+  }
   void write_snapshot(const std::string& folder) override { client_.write_snapshot(folder); }
 
  private:

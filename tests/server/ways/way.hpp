@@ -82,9 +82,10 @@ class way {
 
 struct destination {
   door through;
-  std::string address;                         ///< "HOST:PORT"
-  std::chrono::milliseconds deadline{30'000};  ///< of each call of a way
-  std::string network_devices{};               ///< for UCX; empty: all
+  std::string address;                             ///< "HOST:PORT"
+  std::chrono::milliseconds deadline{30'000};      ///< of each call of a way
+  std::chrono::milliseconds connect_limit{5'000};  ///< of one attempt to connect, over UCX
+  std::string network_devices{};                   ///< for UCX; empty: all
 };
 
 class connection {
