@@ -30,7 +30,7 @@ typedef enum {
   SKV_ERRNO_IT_POST_RDMA_WRITE_FAILED = 18,
   SKV_ERRNO_OUT_OF_MEMORY = 19, /**< no memory */
   SKV_ERRNO_KEY_NOT_FOUND = 20,
-  SKV_ERRNO_KEY_TOO_LARGE = 21,     /**< a key of more than 65,535 bytes */
+  SKV_ERRNO_KEY_TOO_LARGE = 21,     /**< a key of more than 65,519 bytes */
   SKV_ERRNO_VALUE_TOO_LARGE = 22,   /**< the part does not fit in the value, or the value is too long */
   SKV_ERRNO_KEY_SIZE_OVERFLOW = 23, /**< the key does not fit in the buffer */
   SKV_ERRNO_RECORD_IS_LOCKED = 24,
