@@ -177,6 +177,10 @@ class cluster {
   /// remove of the key without having seen it. errc::invalid_argument if the owner has no such function; exceptions of
   /// the function. Always uses a message if the key is another rank's.
   std::string update(std::string_view key, int number, std::string_view input);
+  /// Inserts in turn with the updates of the key, without staging: no update overwrites this value without having seen
+  /// it. It costs less than an update, and works on the key's owner only: errc::invalid_argument on other ranks, which
+  /// use update(). Threads: any number.
+  version insert_in_turn(std::string_view key, std::string_view value);
 
   // ---- Reading -----------------------------------------------------------------------------------------------------
 

@@ -211,6 +211,25 @@ bool cluster_database::is_near(std::string_view key) const noexcept {
          cluster_->local().durability().mode != icecore::durability::operation;
 }
 
+// written_ is set after the write, not in the cluster's gate: a close that came between has no need to know of a write
+// which is not answered yet, and one that comes after the answer finds it. It is set before as well, in case the store
+// fails after it has written.
+std::optional<icecore::version> cluster_database::put_at_once(std::string_view key, std::string_view value) {
+  const shared lock = open();
+  if (cluster_->owner_of(key) != cluster_->rank() ||
+      cluster_->local().durability().mode == icecore::durability::operation)
+    return std::nullopt;
+  service::require_client_key(key);
+  const service::gate::pass inside = writes_.enter();
+  space_->require(key.size() + value.size(), false);
+  std::string room;
+  const std::string_view stored = codec_->encode(value, room);
+  written_.store(true, std::memory_order_release);
+  const icecore::version at = cluster_->insert_in_turn(key, stored);
+  written_.store(true, std::memory_order_release);
+  return at;
+}
+
 void cluster_database::write(transaction what, service::completion done) {
   std::optional<outcome> came;
   try {

@@ -64,6 +64,7 @@ class cluster_database final : public service::database {
 
   void write(service::transaction what, service::completion done) override;
   /// This server's own keys, unless a device is waited for.
+  std::optional<icecore::version> put_at_once(std::string_view key, std::string_view value) override;
   [[nodiscard]] bool writes_at_once(std::string_view key) const noexcept override { return is_near(key); }
   [[nodiscard]] bool queues_writes() const noexcept override { return false; }
   std::uint64_t load(const service::row_block& rows, bool keep) override;
@@ -139,7 +140,7 @@ class cluster_database final : public service::database {
   // and lets go after all servers have captured their parts: between, no write takes effect anywhere. Writes of others'
   // clients to keys of this server are inside over there, and the cluster's own thread answers them.
   service::gate writes_;
-  // Set before a write is made, so that an order which comes after the write's answer finds it.
+  // An order that comes after a write's answer finds it set.
   std::atomic<bool> written_{true};
   // Under durability `tag`: the newest version that a barrier at storage level covered. Relaxed: a number that status()
   // tells; orders alone change it.

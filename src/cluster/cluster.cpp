@@ -44,6 +44,9 @@ void cluster::define_update(int number, update_function change) { core().define_
 std::string cluster::update(std::string_view key, int number, std::string_view input) {
   return core().update(key, number, input);
 }
+version cluster::insert_in_turn(std::string_view key, std::string_view value) {
+  return core().insert_in_turn(key, value);
+}
 
 std::optional<std::string> cluster::find(std::string_view key) const { return core().find(key, std::nullopt); }
 std::optional<std::string> cluster::find(std::string_view key, version at) const { return core().find(key, at); }

@@ -177,6 +177,20 @@ std::string cluster_core::update(std::string_view key, int number, std::string_v
   return at.update(key, number, input);
 }
 
+version cluster_core::insert_in_turn(std::string_view key, std::string_view value) {
+  begin_call();
+  check_size({key, value});
+  const int at = owner_of(key);
+  if (at != rank_) {
+    throw error(
+        errc::invalid_argument,
+        fmt::format("insert_in_turn() works on the key's owner: the key is rank {}'s, and this is rank {}", at, rank_));
+  }
+  const write_gate::pass through(gate_, waiting());
+  check_writes();
+  return own_->insert_in_turn({key, value});
+}
+
 // ---- Reading ----
 
 std::optional<std::string> cluster_core::find(std::string_view key, read_at at) const {

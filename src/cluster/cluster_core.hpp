@@ -64,6 +64,7 @@ class [[gnu::visibility("hidden")]] cluster_core {
   std::optional<version> apply_if(const batch& operations);
   void define_update(int number, update_function change);
   std::string update(std::string_view key, int number, std::string_view input);
+  version insert_in_turn(std::string_view key, std::string_view value);
 
   [[nodiscard]] std::optional<std::string> find(std::string_view key, read_at at) const;
   bool visit(std::string_view key, const value_visitor& use) const;

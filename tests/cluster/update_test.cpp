@@ -1,6 +1,8 @@
 // What owners do for others: updates; and looks at values without a copy, fences to storage.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
 #include <set>
 #include <thread>
 
@@ -81,6 +83,51 @@ TEST_F(Update, several_threads_of_a_rank_lose_none) {
   for (std::thread& each : threads) each.join();
   c.barrier();
   EXPECT_EQ(c.find(key), std::to_string(600 * ranks()));
+  c.close();
+}
+
+TEST_F(Update, no_update_overwrites_unseen_what_was_inserted_in_turn) {
+  if (std::getenv("ICECORE_TEST_SINGLE") != nullptr) GTEST_SKIP() << "MPI allows one thread";
+  cluster c(MPI_COMM_WORLD, path());
+  constexpr int count_up_slowly = 4;
+  c.define_update(count_up_slowly,
+                  [](std::string_view, std::optional<std::string>& value, std::string_view, std::string&) {
+                    std::this_thread::sleep_for(std::chrono::microseconds(50));  // between the read and the write
+                    value = std::to_string(std::stoi(value.value_or("0")) + 1);
+                    return true;
+                  });
+  c.barrier();
+  const std::string key = key_of(c, rank());
+  std::atomic<bool> over{false};
+  std::thread updates([&] {
+    while (!over) static_cast<void>(c.update(key, count_up_slowly, {}));
+  });
+  constexpr int stride = 1'000'000;
+  for (int i = 1; i <= 300; ++i) {
+    static_cast<void>(c.insert_in_turn(key, std::to_string(i * stride)));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    EXPECT_EQ(std::stoi(c.find(key).value_or("0")) / stride, i) << "updates count up from the value that was inserted";
+  }
+  over = true;
+  updates.join();
+  c.barrier();
+  c.close();
+}
+
+TEST_F(Update, only_a_keys_owner_inserts_in_turn) {
+  cluster c(MPI_COMM_WORLD, path());
+  const int other = (rank() + 1) % ranks();
+  const std::string key = key_of(c, other, rank());
+  if (other == rank()) {
+    EXPECT_EQ(c.insert_in_turn(key, "mine"), c.clock());
+    EXPECT_EQ(c.find(key), "mine");
+  } else {
+    const thrown refused = error_of([&] { static_cast<void>(c.insert_in_turn(key, "not mine")); });
+    EXPECT_EQ(refused.code, errc::invalid_argument);
+    EXPECT_THAT(refused.message, HasSubstr("rank " + std::to_string(other)));
+    EXPECT_EQ(c.find(key), std::nullopt);
+  }
+  c.barrier();
   c.close();
 }
 

@@ -42,6 +42,11 @@ class store_partition : public partition {
   void detach() override { end_feeds(); }
 
   /// errc::invalid_argument if the number has a function already.
+  /// A write that no update overwrites without having seen it.
+  version insert_in_turn(const write_view& one) {
+    const auto alone = updates_.running();
+    return write(one);
+  }
   void define_update(int number, update_function change) { updates_.define(number, std::move(change)); }
   [[nodiscard]] std::optional<tag_info> tag_from(version least) const { return store_.find_tag_from(least); }
   [[nodiscard]] snapshot at(version closed) const { return store_.at(readable(closed)); }
