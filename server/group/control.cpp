@@ -1,6 +1,7 @@
 #include "group/control.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <cstring>
 #include <exception>
@@ -76,6 +77,7 @@ std::string control::everywhere(const std::string& what) {
   std::unique_lock lock(mutex_);
   if (over_) throw error(errc::unavailable, "the group of servers is stopping");
   queue_.push_back(mine);
+  asked_.notify_all();
   answered_.wait(lock, [&] { return mine->result.has_value(); });
   if (mine->result->first) service::raise(*mine->result->first);
   return std::move(mine->result->second);
@@ -145,6 +147,12 @@ void control::answer(told came) {
   answered_.notify_all();
 }
 
+void control::rest(clock::time_point last_message) {
+  const auto late = std::clamp<clock::duration>((clock::now() - last_message) / 8, pause_min, pause_max);
+  std::unique_lock lock(mutex_);
+  asked_.wait_for(lock, late, [this] { return under_way_ == nullptr && !queue_.empty(); });
+}
+
 control::told control::execute(const std::string& what) const {
   try {
     told came{std::nullopt, how_(what)};
@@ -172,6 +180,7 @@ control::told control::execute_on_all(const std::string& what) {
 void control::work_as_first() {
   int leaving_ranks = 0;
   bool told_leaving = false;
+  clock::time_point last_message = clock::now();
   for (;;) {
     bool idle = true;
     require_whole();
@@ -189,13 +198,18 @@ void control::work_as_first() {
       ++leaving_ranks;
     }
     if (leaving_ranks == size_) break;
-    if (idle) std::this_thread::sleep_for(pause);
+    if (idle) {
+      rest(last_message);
+    } else {
+      last_message = clock::now();
+    }
   }
   for (int other = 1; other < size_; ++other) send(other, over, {});
 }
 
 void control::work_as_other() {
   bool told_leaving = false;
+  clock::time_point last_message = clock::now();
   for (;;) {
     bool idle = true;
     require_whole();
@@ -214,7 +228,11 @@ void control::work_as_other() {
       told_leaving = true;
       send(0, leaving, {});
     }
-    if (idle) std::this_thread::sleep_for(pause);
+    if (idle) {
+      rest(last_message);
+    } else {
+      last_message = clock::now();
+    }
   }
 }
 
@@ -275,7 +293,7 @@ std::string control::await(int from, int what) const {
   for (;;) {
     if (auto came = receive(from, what)) return std::move(came->second);
     require_whole();
-    std::this_thread::sleep_for(pause / 5);
+    std::this_thread::sleep_for(pause_in_order);
   }
 }
 

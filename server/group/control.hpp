@@ -9,7 +9,7 @@
 // itself, waits for all ranks' results, and tells the rank that gave it. So orders that are collective calls of a
 // cluster meet on all ranks. An order that fails on one rank is told as failed; what other ranks have done of it stays,
 // so whoever executes orders lets collective calls agree first. Threads: everywhere() from any thread but the one that
-// executes orders. One control thread a rank, which sleeps between looks (at most `pause` late).
+// executes orders. One control thread a rank, which sleeps between looks (at most `pause_max` late).
 //
 // Every order is answered: it is in the queue or under way until it has an answer, and when the control thread ends,
 // however it does, it answers all of both and lets no order in any more (finish()). A rank whose thread ends by a
@@ -65,7 +65,12 @@ class control {
   [[nodiscard]] bool leads_node() const noexcept { return leads_node_; }
 
  private:
-  static constexpr std::chrono::microseconds pause{500};
+  using clock = std::chrono::steady_clock;
+  // Between two looks for messages, an eighth of the time since the last one: who sleeps little is often awake, and
+  // takes a core from a thread that answers clients.
+  static constexpr std::chrono::microseconds pause_min{500};
+  static constexpr std::chrono::microseconds pause_max{5000};
+  static constexpr std::chrono::microseconds pause_in_order{100};
   using told = std::pair<std::optional<service::failure>, std::string>;  // the failure, or the answer
   struct asked {
     std::string order;
@@ -81,6 +86,8 @@ class control {
   /// Takes the next order from the queue: from now on it is under way. False if there is none.
   [[nodiscard]] bool take_next();
   void answer(told result);
+  /// Sleeps before the next look, at most until an order of this rank comes.
+  void rest(clock::time_point last_message);
   void finish(const service::failure& why) noexcept;
   void tell_broken(const service::failure& why) const noexcept;
   /// Throws what another rank's thread has ended with.
@@ -98,6 +105,7 @@ class control {
   execute_function how_;
   std::mutex mutex_;
   std::condition_variable answered_;
+  std::condition_variable asked_;
   std::deque<std::shared_ptr<asked>> queue_;
   std::shared_ptr<asked> under_way_;  // only the control thread changes it
   bool over_ = false;                 // no order is taken any more
