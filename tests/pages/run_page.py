@@ -17,7 +17,8 @@ What no test can have is stood in for by this script, called by the program's na
   cmake, apt, scripts/install-dependencies   look whether presets, targets, packages and groups of these names are known
   mpirun            one server with the same options, where the program for MPI is not built
 
-Exits with 77 where the kernel lets this user make no such machine, and with 1 if a command fails, or the page has none.
+Exits with 77 where the kernel lets this user make no such machine or the page calls a program that is not installed, and
+with 1 if a command fails, or the page has none.
 """
 
 import argparse
@@ -38,6 +39,7 @@ from pathlib import Path
 
 SKIPPED = 77
 STOOD_IN = ("icecore-server", "icecore-server-mpi", "systemctl", "journalctl", "podman", "cmake", "apt", "sudo", "mpirun")
+REAL = ("curl", "openssl", "promtool")  # programs of other packages that pages call as they are
 ENDS_AT_ONCE = {"--check", "--print-configuration", "--restore", "--help", "--version"}
 
 
@@ -272,6 +274,11 @@ def main():
             if process:
                 os.kill(process, signal.SIGKILL)
         return 0
+    commands = " ".join(block for _, block in blocks_of(chosen.page))
+    for program in REAL:
+        if re.search(rf"\b{program}\b", commands) and not shutil.which(program):
+            print(f"skipped: {program} is not installed; scripts/install-dependencies test installs it")
+            return SKIPPED
     own = ["unshare", "--mount", "--net", *(["--map-root-user"] if os.getuid() else [])]
     with tempfile.TemporaryDirectory(prefix="icecore-page-") as folder:
         probe = f"mount -t tmpfs tmpfs {folder} && mkdir {folder}/a {folder}/b && mount -t overlay overlay -o lowerdir=/etc,upperdir={folder}/a,workdir={folder}/b /etc"
