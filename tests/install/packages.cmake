@@ -1,20 +1,23 @@
-# Makes the Debian packages libicecore-dev and libskv, unpacks them, and builds and runs a program with what is in each.
+# Makes the Debian packages libicecore-dev, libskv and icecore-server and unpacks them. Builds and runs a program with what is
+# in each of the first two, and runs the programs of the third. The package icecore-server stays in WORK, for other tests.
 #
 # cmake -DBUILD=folder -DWORK=folder -DCPACK=cpack -DVERSION=0.1.0 -DC=compiler -DWITH_SERVER=program
 #       -DSKV_PROGRAMS=folder -P packages.cmake
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
-run(${CPACK} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK} -D CPACK_INSTALL_PREFIX=/usr
-    -D "CPACK_COMPONENTS_ALL=development\;skv" -D CPACK_PACKAGE_DIRECTORY=${WORK})
+run(${CPACK} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/made
+    -D "CPACK_COMPONENTS_ALL=development\;skv\;server" -D CPACK_PACKAGE_DIRECTORY=${WORK})
 
-# unpack(name depends-on file...): the package has these files, and names what it needs; its files are in WORK/name.
+# unpack(name depends-on file...): the package has these files, and names what it needs (left in `dependencies`); its files
+# are in WORK/name.
 function(unpack name depends)
   file(GLOB package ${WORK}/${name}_${VERSION}*.deb)
   run(dpkg-deb --field "${package}" Depends)
   if(NOT said MATCHES "${depends}")
     message(FATAL_ERROR "${name} depends on '${said}', which has no '${depends}'")
   endif()
+  set(dependencies "${said}" PARENT_SCOPE)
   run(dpkg-deb --extract ${package} ${WORK}/${name})
   foreach(file IN LISTS ARGN)
     file(GLOB found ${WORK}/${name}/usr/${file})
@@ -50,4 +53,39 @@ function(with_package name package source expected)
 endfunction()
 with_package(libicecore-dev icecore-remote ${CMAKE_CURRENT_LIST_DIR}/consumer/remote.c "before, after$")
 with_package(libskv skv ${SKV_PROGRAMS}/program.c "")
-file(REMOVE_RECURSE ${WORK})
+
+# The server's package: whole, for /usr and /etc, with its configuration as a file that its administrator may change, and
+# with scripts that a shell understands.
+unpack(icecore-server "libc6.*libgit2.*libgrpc[+][+].*libprometheus-cpp-core.*libssl3.*libsystemd0.*libucx0" bin/icecore-server
+       bin/icecore lib/systemd/system/icecore-server.service share/man/man8/icecore-server.8.gz
+       share/doc/icecore-server/copyright share/doc/icecore-server/changelog.gz
+       share/doc/icecore-server/examples/prometheus-alerts.yaml)
+if(dependencies MATCHES "-dev")
+  message(FATAL_ERROR "icecore-server depends on what only builds need: '${dependencies}'")
+endif()
+set(root ${WORK}/icecore-server)
+file(GLOB package ${WORK}/icecore-server_${VERSION}*.deb)
+run(dpkg-deb --control ${package} ${WORK}/control)
+file(STRINGS ${WORK}/control/conffiles changeable)
+if(NOT changeable STREQUAL "/etc/icecore/icecore.toml" OR NOT EXISTS ${root}/etc/icecore/icecore.toml)
+  message(FATAL_ERROR "icecore-server's conffiles are '${changeable}'")
+endif()
+foreach(script postinst prerm postrm)
+  run(sh -n ${WORK}/control/${script})
+  run(test -x ${WORK}/control/${script})
+endforeach()
+run(stat --format=%a ${root}/etc/icecore/credentials)
+if(NOT said STREQUAL "700")
+  message(FATAL_ERROR "the folder of secrets has the mode ${said}")
+endif()
+file(STRINGS ${root}/usr/lib/systemd/system/icecore-server.service names REGEX "^(ExecStart|LoadCredential)=")
+if(NOT names STREQUAL "ExecStart=/usr/bin/icecore-server --configuration /etc/icecore/icecore.toml;LoadCredential=icecore:/etc/icecore/credentials")
+  message(FATAL_ERROR "the unit says '${names}'")
+endif()
+run(${root}/usr/bin/icecore-server --configuration ${root}/etc/icecore/icecore.toml --check)
+run(${root}/usr/bin/icecore put ${WORK}/store.ice key value)
+run(${root}/usr/bin/icecore verify ${WORK}/store.ice)
+
+file(GLOB left LIST_DIRECTORIES ON ${WORK}/*)
+list(REMOVE_ITEM left ${package})
+file(REMOVE_RECURSE ${left})
