@@ -29,6 +29,7 @@ class Server:
         self._folder = folder
         self._options = options
         self.port = 0
+        self.http_port = 0
         self._process = None
 
     def __enter__(self):
@@ -48,11 +49,14 @@ class Server:
         command += ["--limits-free-disk-bytes", "0", *self._options]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         said = []
+        doors = {}
         for line in self._process.stderr:
             said.append(line)
             event = json.loads(line) if line.startswith("{") else {}
-            if event.get("event") == "server.listening" and event["door"] == "grpc":
-                self.port = int(event["address"].rsplit(":", 1)[1])
+            if event.get("event") == "server.listening":
+                doors[event["door"]] = int(event["address"].rsplit(":", 1)[1])
+            if doors.keys() >= {"grpc", "http"}:
+                self.port, self.http_port = doors["grpc"], doors["http"]
                 break
         else:
             raise RuntimeError(f"the server did not start: {''.join(said)}")
