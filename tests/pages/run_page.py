@@ -3,11 +3,11 @@
 
     run_page.py PAGE --package FOLDER --python python3 --sources FOLDER
 
-The machine is this one's kernel with a network, /etc, /usr and /var of its own, which end with the command (`unshare`,
-overlays): so the page's ports, /etc/icecore and /var/lib/icecore are free, and nothing of it stays. The package
-icecore-server of FOLDER is installed there by dpkg, and programs are looked for in the system's folders alone. Each block
-```sh of the page is run by `sh -eu`, one after the other in one folder. A server that a block starts by hand must come
-to serve, and is stopped, cleanly, at the block's end.
+The machine is this one's kernel with a network, /etc, /usr, /var and processes of its own, which end with the command
+(`unshare`, overlays): so the page's ports, /etc/icecore and /var/lib/icecore are free, and nothing of it stays. The
+package icecore-server of FOLDER is installed there by dpkg, and programs are looked for in the system's folders alone.
+Each block ```sh of the page is run by `sh -eu`, one after the other in one folder. A server that a block starts by hand
+must come to serve, and is stopped, cleanly, at the block's end.
 
 What no test can have is stood in for by this script, called by the program's name:
 
@@ -340,20 +340,14 @@ def main():
         except (OSError, subprocess.CalledProcessError) as problem:
             print(f"skipped: this kernel or container does not let this user make a machine of its own: {problem}")
             return SKIPPED
-        try:
-            run_page(chosen, folder)
-        finally:
-            by_hand = [json.loads(file.read_text(encoding="utf-8")) for file in (folder / "by-hand").glob("*.json")]
-            for process in [running(folder), *(server["process"] for server in by_hand if "ended" not in server)]:
-                if process:
-                    os.kill(process, signal.SIGKILL)
+        run_page(chosen, folder)
         return 0
     commands = " ".join(block for _, block in blocks_of(chosen.page))
     for program in ("unshare", "dpkg", *(program for program in REAL if re.search(rf"\b{program}\b", commands))):
         if not shutil.which(program, path=SYSTEM):
             print(f"skipped: {program} is not installed; scripts/install-dependencies test installs it")
             return SKIPPED
-    own = ["unshare", "--mount", "--net", *(["--map-root-user"] if os.getuid() else [])]
+    own = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", *(["--map-root-user"] if os.getuid() else [])]
     with tempfile.TemporaryDirectory(prefix="icecore-page-") as folder:
         if subprocess.run([*own, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
             print("skipped: this kernel or container does not let this user make a machine of its own")
