@@ -172,6 +172,7 @@ TEST(Problems, contradictions_name_both_sides) {
   EXPECT_THAT(problems("[limits]\nin_flight_bytes = \"32 MiB\"\n"), StartsWith("default: limits.request_bytes"));
   EXPECT_THAT(problems("[limits]\nconnections = 5\nconnections_per_user = 6\n"), HasSubstr("limits.connections = 5"));
   EXPECT_THAT(problems("[access]\ninitial_administrator_password_file = \"p\"\n"), HasSubstr("access.users = true"));
+  EXPECT_THAT(problems("[access]\nmetrics_token_file = \"p\"\n"), HasSubstr("access.users = true"));
 }
 
 TEST(Problems, of_flags_name_the_flag) {

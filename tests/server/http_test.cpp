@@ -99,11 +99,24 @@ std::string get(const std::string& address, const std::string& target) {
 class Http : public ::testing::Test {
  protected:
   door& open(options given = {}) {
-    opened_ = std::make_unique<door>(given, sources{[this] { return metrics_(); }, [this] { return not_ready_(); }},
-                                     registry_, [this](std::string_view event, std::string_view detail) {
-                                       const std::lock_guard held(mutex_);
-                                       events_.emplace_back(std::string(event) + ": " + std::string(detail));
-                                     });
+    const auto keep = [this](const caller& by) {
+      const std::lock_guard held(mutex_);
+      callers_.emplace_back(std::string(by.authorization) + "|" + std::string(by.certified));
+    };
+    const sources from{.metrics =
+                           [=, this](const caller& by) {
+                             keep(by);
+                             return metrics_();
+                           },
+                       .not_ready =
+                           [=, this](const caller& by) {
+                             keep(by);
+                             return not_ready_();
+                           }};
+    opened_ = std::make_unique<door>(given, from, registry_, [this](std::string_view event, std::string_view detail) {
+      const std::lock_guard held(mutex_);
+      events_.emplace_back(std::string(event) + ": " + std::string(detail));
+    });
     return *opened_;
   }
   std::vector<std::string> events() {
@@ -111,12 +124,18 @@ class Http : public ::testing::Test {
     return events_;
   }
 
+  std::vector<std::string> callers() {
+    const std::lock_guard held(mutex_);
+    return callers_;
+  }
+
   prometheus::Registry registry_;
   std::function<std::string()> metrics_ = [this] { return metrics_text(registry_); };
   std::function<std::vector<std::string>()> not_ready_ = [] { return std::vector<std::string>(); };
   std::mutex mutex_;
   std::vector<std::string> events_;
-  std::unique_ptr<door> opened_;  // last: its thread uses all of the above
+  std::vector<std::string> callers_;  // what the sources were told of who asks: "AUTHORIZATION|COMMON NAME"
+  std::unique_ptr<door> opened_;      // last: its thread uses all of the above
 };
 
 TEST_F(Http, metrics_are_those_of_the_registry) {
@@ -269,6 +288,25 @@ TEST_F(Http, a_failing_source_is_told_to_the_log_and_not_to_the_client) {
   EXPECT_THAT(events(), ::testing::Contains("http.failed: a secret reason"));
 }
 
+TEST_F(Http, sources_are_told_what_the_caller_shows) {
+  const std::string address = open().address();
+  EXPECT_THAT(get(address, "/metrics"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(
+      ask(address, "GET /readyz HTTP/1.1\r\nHost: x\r\nauthorization: Bearer  a b \r\nConnection: close\r\n\r\n"),
+      StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(callers(), ::testing::ElementsAre("|", "Bearer  a b|"));
+}
+
+TEST_F(Http, a_caller_whom_a_source_does_not_know_is_told_so) {
+  metrics_ = []() -> std::string { throw error(errc::unauthenticated, "this token is unknown"); };
+  EXPECT_THAT(get(open().address(), "/metrics"),
+              AllOf(StartsWith("HTTP/1.1 401 "), HasSubstr("WWW-Authenticate: Bearer\r\n"),
+                    EndsWith("\r\n\r\nthis token is unknown\n")));
+  EXPECT_THAT(events(), ::testing::IsEmpty());
+  metrics_ = []() -> std::string { throw error(errc::unavailable, "a secret reason"); };
+  EXPECT_THAT(get(opened_->address(), "/metrics"), AllOf(StartsWith("HTTP/1.1 500 "), Not(HasSubstr("secret"))));
+}
+
 TEST_F(Http, an_address_in_use_or_without_meaning_is_told) {
   const std::string address = open().address();
   const auto port = static_cast<std::uint16_t>(std::stoul(address.substr(address.rfind(':') + 1)));
@@ -323,7 +361,7 @@ class HttpTls : public Http {
     std::string version;
   };
   [[nodiscard]] asked ask_tls(const std::string& address, const std::string& certificate = {},
-                              int version_max = TLS1_3_VERSION) const {
+                              int version_max = TLS1_3_VERSION, const std::string& path = "/healthz") const {
     const std::unique_ptr<SSL_CTX, testing::free_with<SSL_CTX_free>> context(SSL_CTX_new(TLS_client_method()));
     SSL_CTX_set_max_proto_version(context.get(), version_max);
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
@@ -343,7 +381,7 @@ class HttpTls : public Http {
     char* const subject = X509_NAME_oneline(X509_get_subject_name(peer.get()), nullptr, 0);
     told.subject = subject;
     OPENSSL_free(subject);
-    const std::string request = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     SSL_write(tls.get(), request.data(), static_cast<int>(request.size()));
     std::string piece(4096, '\0');
     for (int got = 0; (got = SSL_read(tls.get(), piece.data(), static_cast<int>(piece.size()))) > 0;) {
@@ -380,6 +418,19 @@ TEST_F(HttpTls, asks_for_a_certificate_of_the_authority) {
   const std::string lenient = open({.tls = with}).address();
   EXPECT_THAT(ask_tls(lenient).answer, EndsWith("ok\n"));
   EXPECT_EQ(ask_tls(lenient, "stranger").answer, "");
+}
+
+TEST_F(HttpTls, sources_are_told_the_name_of_a_verified_certificate) {
+  tls_files with = files();
+  with.client_ca = folder_ / "ca.crt";
+  const std::string address = open({.tls = with}).address();
+  EXPECT_THAT(ask_tls(address, "client", TLS1_3_VERSION, "/readyz").answer, EndsWith("ready\n"));
+  EXPECT_THAT(ask_tls(address, {}, TLS1_3_VERSION, "/readyz").answer, EndsWith("ready\n"));
+  EXPECT_THAT(callers(), ::testing::ElementsAre("|client", "|"));
+  callers_.clear();
+  const std::string blind = open({.tls = files()}).address();  // asks for no certificate, so it verifies none
+  EXPECT_THAT(ask_tls(blind, "stranger", TLS1_3_VERSION, "/readyz").answer, EndsWith("ready\n"));
+  EXPECT_THAT(callers(), ::testing::ElementsAre("|"));
 }
 
 TEST_F(HttpTls, a_handshake_that_does_not_end_is_closed) {

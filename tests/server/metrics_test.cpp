@@ -1,6 +1,5 @@
 // What /metrics tells: every limit of the configuration, in a form that Prometheus' own program finds nothing against.
 #include <gtest/gtest.h>
-#include <prometheus/text_serializer.h>
 
 #include <chrono>
 #include <cstdio>
@@ -18,7 +17,7 @@ class Metrics : public ::testing::Test {
  protected:
   [[nodiscard]] std::string text() {
     metrics_.refresh(service_);
-    return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());
+    return metrics_.text({.all = true});
   }
 
   icecore::testing::scratch folder_{icecore::testing::place::tmpfs};
@@ -47,6 +46,22 @@ TEST_F(Metrics, show_every_limit) {
   EXPECT_NE(is.find("icecore_limit_most{limit=\"limits.connections_per_user\"} 7\n"), std::string::npos);
   EXPECT_NE(is.find("icecore_limit_most{limit=\"limits.read_limit\"} 30\n"), std::string::npos);
   EXPECT_NE(is.find("icecore_limit_used{limit=\"limits.databases\"} 1\n"), std::string::npos);
+}
+
+TEST_F(Metrics, of_databases_are_for_those_who_see_them) {
+  for (const char* name : {"seen", "unseen"}) {
+    service::database_settings settings;
+    settings.name = name;
+    service_.create(service::principal::anyone(), settings);
+  }
+  EXPECT_NE(text().find("{database=\"unseen\",what=\"keys\"}"), std::string::npos);
+  const std::string some = metrics_.text({.names = {"seen"}});
+  EXPECT_NE(some.find("{database=\"seen\",what=\"keys\"}"), std::string::npos);
+  EXPECT_EQ(some.find("unseen"), std::string::npos);
+  const std::string none = metrics_.text({});
+  EXPECT_EQ(none.find("seen"), std::string::npos) << none;
+  EXPECT_NE(none.find("icecore_limit_used{limit=\"limits.databases\"} 2\n"), std::string::npos);
+  EXPECT_NE(none.find("icecore_databases_not_ready 0\n"), std::string::npos);
 }
 
 TEST_F(Metrics, are_what_prometheus_expects) {

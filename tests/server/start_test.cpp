@@ -2,20 +2,18 @@
 // comes from a pipe: the server opens it to check its configuration, and again when the databases are open.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
+#include "http_get.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::server {
@@ -59,25 +57,7 @@ class Start : public ::testing::Test {
     }
     return {};
   }
-  [[nodiscard]] std::string ready() const {
-    const std::string address = told("server.starting", "http");
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    where.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    std::string came;
-    if (::connect(socket, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0) {
-      const std::string asked = "GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-      (void)!::send(socket, asked.data(), asked.size(), MSG_NOSIGNAL);
-      std::array<char, 1024> some{};
-      for (ssize_t n = 0; (n = ::recv(socket, some.data(), some.size(), 0)) > 0;) {
-        came.append(some.data(), static_cast<std::size_t>(n));
-      }
-    }
-    ::close(socket);
-    return came;
-  }
+  [[nodiscard]] std::string ready() const { return testing::http_get(told("server.starting", "http"), "/readyz"); }
   /// Gives the password to the next that opens the pipe.
   [[nodiscard]] bool gives_password() const {
     const int pipe = ::open((folder_ / "password").c_str(), O_WRONLY | O_NONBLOCK);

@@ -2,6 +2,8 @@
 
 #include <exception>
 
+#include "icecore/error.hpp"
+
 namespace icecore::server::http {
 
 namespace {
@@ -26,13 +28,19 @@ answer readiness(const std::vector<std::string>& not_ready) {
   return told;
 }
 
-answer found(std::string_view path, const sources& from) {
+answer found(std::string_view path, const caller& by, const sources& from) {
   if (path == "/healthz") return {.body = "ok\n", .path = "/healthz"};
-  if (path == "/readyz") return readiness(from.not_ready());
+  if (path == "/readyz") return readiness(from.not_ready(by));
   if (path == "/metrics") {
-    return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = from.metrics(), .path = "/metrics"};
+    return {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = from.metrics(by), .path = "/metrics"};
   }
   return {.status = 404, .body = "not found; there are /metrics, /healthz and /readyz\n"};
+}
+
+answer failure(const std::exception& why) {
+  answer told = refusal(500, "this could not be found out; the server's log says why");
+  told.failed = why.what();
+  return told;
 }
 
 }  // namespace
@@ -46,10 +54,12 @@ answer answer_to(const question& asked, const sources& from) {
     told = refusal(405, "only GET and HEAD are answered here");
   } else {
     try {
-      told = found(path, from);
+      told = found(path, asked.by, from);
+    } catch (const error& refused) {
+      const bool is_unknown = refused.code() == errc::unauthenticated;
+      told = is_unknown ? refusal(401, refused.message()) : failure(refused);
     } catch (const std::exception& failed) {
-      told = refusal(500, "this could not be found out; the server's log says why");
-      told.failed = failed.what();
+      told = failure(failed);
     }
   }
   told.with_body = asked.method != "HEAD";

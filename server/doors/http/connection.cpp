@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "doors/http/tls.hpp"
+
 namespace icecore::server::http {
 
 namespace {
@@ -41,6 +43,7 @@ class stream_connection final : public connection, public std::enable_shared_fro
       stream_.async_handshake(boost::asio::ssl::stream_base::server,
                               [self = this->shared_from_this()](beast::error_code failed) {
                                 if (failed) return self->common_.on_failed_handshake(failed.message());
+                                self->certified_ = certified_name(self->stream_.native_handle());
                                 self->read();
                               });
     } else {
@@ -85,7 +88,11 @@ class stream_connection final : public connection, public std::enable_shared_fro
     }
     const auto method = request.method_string();
     const auto target = request.target();
-    send(answer_to({{method.data(), method.size()}, {target.data(), target.size()}}, common_.from),
+    const auto shown = request[wire::field::authorization];
+    send(answer_to({.method = {method.data(), method.size()},
+                    .target = {target.data(), target.size()},
+                    .by = {.authorization = {shown.data(), shown.size()}, .certified = certified_}},
+                   common_.from),
          request.keep_alive());
   }
 
@@ -101,6 +108,7 @@ class stream_connection final : public connection, public std::enable_shared_fro
     response_->set(wire::field::content_type, {told.content_type.data(), told.content_type.size()});
     response_->set(wire::field::cache_control, "no-store");
     response_->set("X-Content-Type-Options", "nosniff");
+    if (told.status == 401) response_->set(wire::field::www_authenticate, "Bearer");
     if (told.status == 405) response_->set(wire::field::allow, "GET, HEAD");
     response_->keep_alive(keep_alive && !finishing_);
     response_->content_length(told.body.size());
@@ -172,6 +180,7 @@ class stream_connection final : public connection, public std::enable_shared_fro
   std::optional<wire::response<wire::string_body>> response_;
   std::optional<wire::response_serializer<wire::string_body>> serializer_;
   std::array<char, 1024> thrown_away_;
+  std::string certified_;       ///< the common name of the client's certificate
   std::size_t held_bytes_ = 0;  ///< of common_.output_bytes
   bool sending_ = false;
   bool finishing_ = false;

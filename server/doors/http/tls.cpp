@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 
 #include "icecore/error.hpp"
 
@@ -42,6 +43,23 @@ std::shared_ptr<ssl::context> make_tls(const tls_files& files) {
                                                               : ssl::verify_peer);
   }
   return context;
+}
+
+std::string certified_name(SSL* connected) {
+  struct free_certificate {
+    void operator()(X509* of) const { X509_free(of); }
+  };
+  const std::unique_ptr<X509, free_certificate> shown(SSL_get1_peer_certificate(connected));
+  if (shown == nullptr || SSL_get_verify_result(connected) != X509_V_OK) return {};
+  X509_NAME* const subject = X509_get_subject_name(shown.get());
+  const int first = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (first < 0 || X509_NAME_get_index_by_NID(subject, NID_commonName, first) >= 0) return {};
+  unsigned char* text = nullptr;
+  const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, first)));
+  if (size < 0) return {};
+  std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+  OPENSSL_free(text);
+  return name;
 }
 
 }  // namespace icecore::server::http

@@ -10,6 +10,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 namespace icecore::server::http {
 
@@ -21,5 +22,9 @@ struct tls_files {
 };
 
 [[nodiscard]] std::shared_ptr<boost::asio::ssl::context> make_tls(const tls_files& files);
+
+/// The common name of the client's certificate; empty if it has shown none, or if the certificate has not exactly one.
+/// Precondition: the handshake is done, by a context of make_tls(), which lets only verified certificates pass.
+[[nodiscard]] std::string certified_name(SSL* connected);
 
 }  // namespace icecore::server::http

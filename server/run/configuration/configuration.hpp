@@ -77,6 +77,7 @@ struct configuration {
   struct access_section {
     bool users = false;
     file_reference initial_administrator_password_file;
+    file_reference metrics_token_file;
     friend bool operator==(const access_section&, const access_section&) = default;
   };
   struct ucx_section {

@@ -205,10 +205,12 @@ void configuration_reader::check_tls() {
     problem(told("tls.client_ca") +
             ": clients' certificates are seen by TLS alone: tls.certificate and tls.key are needed");
   }
-  if (!result_.access.users && !result_.access.initial_administrator_password_file.empty()) {
-    problem(told("access.initial_administrator_password_file") +
-            ": without access.users = true nobody is asked for it");
-  }
+  const auto only_with_users = [&](const char* path, const file_reference& file) {
+    if (result_.access.users || file.empty()) return;
+    problem(told(path) + ": without access.users = true nobody is asked for it");
+  };
+  only_with_users("access.initial_administrator_password_file", result_.access.initial_administrator_password_file);
+  only_with_users("access.metrics_token_file", result_.access.metrics_token_file);
 }
 
 void configuration_reader::check_group() {
@@ -253,6 +255,7 @@ void configuration_reader::check_files() {
   require_readable("tls.key", result_.tls.key);
   require_readable("tls.client_ca", result_.tls.client_ca);
   require_readable("access.initial_administrator_password_file", result_.access.initial_administrator_password_file);
+  require_readable("access.metrics_token_file", result_.access.metrics_token_file);
   require_readable("ucx.token_file", result_.ucx.token_file);
 }
 

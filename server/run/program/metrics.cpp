@@ -1,5 +1,8 @@
 #include "run/program/metrics.hpp"
 
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -93,7 +96,12 @@ server_metrics::server_metrics()
       database_sick_(&prometheus::BuildGauge()
                           .Name("icecore_database_not_ready")
                           .Help("1 for a database that is not served as it should be")
-                          .Register(registry_)) {
+                          .Register(registry_)),
+      databases_sick_(&prometheus::BuildGauge()
+                           .Name("icecore_databases_not_ready")
+                           .Help("How many databases are not served as they should be")
+                           .Register(registry_)
+                           .Add({})) {
   prometheus::BuildGauge()
       .Name("icecore_build_info")
       .Help("1, with the version of the program")
@@ -167,6 +175,21 @@ void server_metrics::refresh(service::service& from) {
   refresh_databases(from);
 }
 
+// Whatever has the label `database` is told to those alone who see that database: metrics to come, too.
+std::string server_metrics::text(const seen_databases& seen) const {
+  std::vector<prometheus::MetricFamily> all = registry_.Collect();
+  if (!seen.all) {
+    const auto is_hidden = [&](const prometheus::ClientMetric& one) {
+      return std::ranges::any_of(one.label, [&](const prometheus::ClientMetric::Label& label) {
+        return label.name == "database" && !seen.sees(label.value);
+      });
+    };
+    for (prometheus::MetricFamily& family : all) std::erase_if(family.metric, is_hidden);
+    std::erase_if(all, [](const prometheus::MetricFamily& family) { return family.metric.empty(); });
+  }
+  return prometheus::TextSerializer().Serialize(all);
+}
+
 void server_metrics::refresh_databases(service::service& from) {
   const service::principal everybody = service::principal::anyone();
   std::set<std::string> there;
@@ -198,6 +221,7 @@ void server_metrics::refresh_databases(service::service& from) {
   limit_used_->Add({{"limit", "limits.databases"}}).Set(static_cast<double>(there.size()));
   std::set<std::string> sick;
   for (const auto& [name, why] : from.not_ready()) sick.insert(name);
+  databases_sick_->Set(static_cast<double>(sick.size()));
   for (const std::string& name : there) {
     database_sick_->Add({{"database", name}}).Set(sick.contains(name) ? 1 : 0);
   }

@@ -2,11 +2,12 @@
 //
 //   server_metrics metrics;
 //   door_options.observer = metrics.of_grpc(slow);                 // counts calls as they end
-//   const std::string text = metrics.text(the_service);            // in the format of Prometheus
+//   metrics.refresh(the_service);
+//   const std::string text = metrics.text(seen);                   // in the format of Prometheus
 //
 // The numbers of calls and limits are those of counters that the calls themselves move. The numbers of databases are
 // asked for when somebody reads /metrics, once in `database_interval` at most: each costs some milliseconds.
-// Threads: any may call anything. Lifetime: the service that was asked about must live during text().
+// Threads: any may call anything. Lifetime: the service that was asked about must live during refresh().
 #pragma once
 
 #include <prometheus/counter.h>
@@ -27,6 +28,7 @@
 
 #include "doors/grpc/door.hpp"
 #include "run/log/slow_log.hpp"
+#include "run/program/page_callers.hpp"
 #include "service/service.hpp"
 
 namespace icecore::server {
@@ -63,6 +65,9 @@ class server_metrics {
   /// Brings the numbers of limits and databases up to date. Called before the registry is collected.
   void refresh(service::service& from);
 
+  /// All metrics in the text format of Prometheus, but for those of databases that `seen` does not see.
+  [[nodiscard]] std::string text(const seen_databases& seen) const;
+
  private:
   static constexpr std::chrono::seconds database_interval{5};
 
@@ -79,6 +84,7 @@ class server_metrics {
   prometheus::Family<prometheus::Gauge>* doors_;
   prometheus::Family<prometheus::Gauge>* databases_;
   prometheus::Family<prometheus::Gauge>* database_sick_;
+  prometheus::Gauge* databases_sick_;  // how many, for those who see no names
 
   // Series are found by their labels' text, which ends calls without building maps of labels.
   mutable std::shared_mutex series_mutex_;

@@ -1,7 +1,6 @@
 #include "run/program/server.hpp"
 
 #include <fmt/format.h>
-#include <prometheus/text_serializer.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -48,7 +47,8 @@ running_server::running_server(const configuration& told, log& out, service::gro
       of_grpc_([&out](bool is_error, std::string_view text) {
         out.write_limited(is_error ? log_level::warning : log_level::debug, "grpc.message", {{"text", text}});
       }),
-      slow_(out, told.slow_log.over) {
+      slow_(out, told.slow_log.over),
+      callers_(told.access) {
   if (!told_.listen.http.empty()) {
     open_http();
     out_.write(log_level::info, "server.starting", {{"http", http_->address()}});
@@ -97,8 +97,10 @@ void running_server::open_service(service::group_link* link) {
   }
 }
 
-std::string running_server::metrics_text() {
+std::string running_server::metrics_text(const http::caller& asking) {
+  seen_databases seen;
   if (is_open_.load(std::memory_order_acquire)) {
+    seen = callers_.seen_by(asking, *service_);
     metrics_.refresh(*service_);
     if (ucx_) ucx_->show(metrics_);
     if (grpc_) {
@@ -108,15 +110,26 @@ std::string running_server::metrics_text() {
       metrics_.show("grpc", "cut_stalled", counted.cut_stalled);
     }
   }
-  return prometheus::TextSerializer().Serialize(metrics_.registry().Collect());
+  return metrics_.text(seen);
 }
 
-std::vector<std::string> running_server::not_ready() const {
+std::vector<std::string> running_server::not_ready(const http::caller& asking) {
   if (stops_.load(std::memory_order_relaxed)) return {"the server stops"};
   if (!is_open_.load(std::memory_order_acquire)) return {"the server starts: it opens its databases"};
+  const seen_databases seen = callers_.seen_by(asking, *service_);
   std::vector<std::string> all;
-  for (const auto& [name, why] : service_->not_ready())
-    all.push_back(fmt::format("database {}: {}", name, why.message));
+  std::size_t unseen = 0;
+  for (const auto& [name, why] : service_->not_ready()) {
+    if (seen.sees(name)) {
+      all.push_back(fmt::format("database {}: {}", name, why.message));
+    } else {
+      ++unseen;
+    }
+  }
+  if (unseen != 0) {
+    all.push_back(
+        fmt::format("databases that are not served as they should be, and whose names need a token: {}", unseen));
+  }
   return all;
 }
 
@@ -130,8 +143,8 @@ void running_server::open_http() {
               .require_client_certificate = told_.tls.require_client_certificate};
   door.read_limit = duration_cast<milliseconds>(told_.limits.read_limit);
   http::sources sources;
-  sources.metrics = [this] { return metrics_text(); };
-  sources.not_ready = [this] { return not_ready(); };
+  sources.metrics = [this](const http::caller& asking) { return metrics_text(asking); };
+  sources.not_ready = [this](const http::caller& asking) { return not_ready(asking); };
   http_.emplace(std::move(door), std::move(sources), metrics_.registry(),
                 [this](std::string_view event, std::string_view detail) {
                   out_.write_limited(log_level::warning, event, {{"detail", detail}});
@@ -164,6 +177,11 @@ void running_server::reload() {
     if (http_) http_->reload_tls();  // gRPC looks at the files by itself
   } catch (const error& e) {
     out_.write(log_level::error, "tls.not_reloaded", {{"why", e.message()}});
+  }
+  try {
+    callers_.reload();
+  } catch (const error& e) {
+    out_.write(log_level::error, "metrics_token.not_reloaded", {{"why", e.message()}});
   }
 }
 

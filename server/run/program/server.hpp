@@ -27,6 +27,7 @@
 #include "run/log/slow_log.hpp"
 #include "run/program/job_door.hpp"
 #include "run/program/metrics.hpp"
+#include "run/program/page_callers.hpp"
 #include "service/service.hpp"
 
 namespace icecore::server {
@@ -41,7 +42,7 @@ class running_server {
 
   /// Where it listens: the door's name and the address.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> addresses() const;
-  /// Opens the log, and the files of TLS, anew.
+  /// Opens the log, the files of TLS, and the token for metrics, anew.
   void reload();
   /// Why the process should be restarted; empty while it is well.
   [[nodiscard]] std::string unwell() const;
@@ -51,14 +52,15 @@ class running_server {
  private:
   void open_service(service::group_link* link);
   void open_http();
-  [[nodiscard]] std::string metrics_text();
-  [[nodiscard]] std::vector<std::string> not_ready() const;
+  [[nodiscard]] std::string metrics_text(const http::caller& asking);
+  [[nodiscard]] std::vector<std::string> not_ready(const http::caller& asking);
 
   configuration told_;
   log& out_;
   doors::library_log of_grpc_;
   slow_log slow_;
   server_metrics metrics_;
+  page_callers callers_;
   std::optional<service::service> service_;
   std::optional<doors::grpc_door> grpc_;
   std::unique_ptr<job_door> ucx_;
