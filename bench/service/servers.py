@@ -39,10 +39,12 @@ def free_ports(count=1):
 class Server:
     """A running server or group: its processes' leader, and the addresses of its doors."""
 
-    def __init__(self, process, grpc="", ucx=""):
+    def __init__(self, process, command, grpc="", ucx=""):
         self.process = process
+        self.command = command
         self.grpc = grpc  # HOST:PORT, of rank 0
         self.ucx = ucx  # HOST:PORT, or several with commas
+        self.http = None  # a port, of again() alone
 
     def memory_bytes(self):
         """What is resident and belongs to the process alone: neither files nor shared memory."""
@@ -50,6 +52,10 @@ class Server:
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) * 1024
         raise RuntimeError("no RssAnon in /proc/PID/status")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
 
     def stop(self):
         if self.process.poll() is None:
@@ -84,7 +90,7 @@ class Servers:
     def _start(self, command, log, ports, grpc="", ucx=""):
         with open(log, "wb") as said:
             process = subprocess.Popen([str(word) for word in command], stdout=said, stderr=said)
-        server = Server(process, grpc, ucx)
+        server = Server(process, command, grpc, ucx)
         self._running.append(server)
         until = time.monotonic() + START_SECONDS
         for port in ports:
@@ -104,6 +110,15 @@ class Servers:
                    "--listen-grpc", f"127.0.0.1:{grpc}", "--listen-ucx", f"127.0.0.1:{ucx}", "--ucx-token-file", self.token,
                    "--ucx-transport", transport, "--limits-free-disk-bytes", 0, *options]
         return self._start(command, folder / "log", (grpc, ucx), f"127.0.0.1:{grpc}", f"127.0.0.1:{ucx}")
+
+    def again(self, server):
+        """The same server once more, with a door for HTTP; does not wait until it listens."""
+        http = free_ports()
+        command = list(server.command)
+        command[command.index("--listen-http") + 1] = f"127.0.0.1:{http}"
+        started = self._start(command, self._new_folder() / "log", (), server.grpc, server.ucx)
+        started.http = http
+        return started
 
     def independent(self, count, *options, transport="auto"):
         """Servers that know nothing of each other, as one: stop() stops the first, the end of the benchmark all."""

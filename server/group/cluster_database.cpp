@@ -108,7 +108,7 @@ cluster_database::cluster_database(MPI_Comm servers, const std::filesystem::path
     });
     looks_at_space_ = around.pool->every(std::chrono::seconds(1), [this] {
       try {
-        space_->look();
+        space_->look_again();
       } catch (const error&) {  // a store that failed tells its writers
       }
     });

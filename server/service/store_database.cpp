@@ -107,7 +107,7 @@ void store_database::begin_timers() {
         around_.pool->every(settings_.interval, [this, guarded] { guarded([this] { path_->close_version(); }); });
   }
   ends_leases_ = around_.pool->every(100ms, [this, guarded] { guarded([this] { end_leases_that_are_over(); }); });
-  looks_at_space_ = around_.pool->every(1s, [this, guarded] { guarded([this] { space_->look(); }); });
+  looks_at_space_ = around_.pool->every(1s, [this, guarded] { guarded([this] { space_->look_again(); }); });
 }
 
 void store_database::end_leases_that_are_over() {

@@ -91,7 +91,9 @@ server_metrics::server_metrics()
       databases_(&prometheus::BuildGauge()
                       .Name("icecore_database")
                       .Help("Numbers of each database, by name and what: keys, records, tags, used_bytes, file_bytes, "
-                            "newest_version, durable_version, compacted_version, leases, watches, waiting, pins")
+                            "newest_version, durable_version, compacted_version, leases, watches, waiting, pins; "
+                            "recovered_from_crash (1: the server before was killed), recovered_instantly (1: opening "
+                            "did not read the records)")
                       .Register(registry_)),
       database_sick_(&prometheus::BuildGauge()
                           .Name("icecore_database_not_ready")
@@ -215,6 +217,8 @@ void server_metrics::refresh_databases(service::service& from) {
       set("watches", is.watches);
       set("waiting", is.waiting);
       set("pins", is.statistics.pins);
+      set("recovered_from_crash", is.statistics.recovered_from_crash ? 1 : 0);
+      set("recovered_instantly", is.statistics.recovered_instantly ? 1 : 0);
     } catch (const icecore::error&) {  // it is not served, which the other numbers tell, or was dropped meanwhile
     }
   }

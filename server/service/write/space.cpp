@@ -9,11 +9,16 @@
 namespace icecore::service {
 
 space::space(const icecore::store& of, std::uint64_t quota_bytes, std::function<bool()> device_has_room)
-    : store_(&of), device_has_room_(std::move(device_has_room)), quota_(quota_bytes) {
-  look();
+    : store_(&of), device_has_room_(std::move(device_has_room)), quota_(quota_bytes) {}
+
+void space::look() {
+  used_.store(store_->stats().used_bytes, std::memory_order_relaxed);
+  has_looked_.store(true, std::memory_order_relaxed);
 }
 
-void space::look() { used_.store(store_->stats().used_bytes, std::memory_order_relaxed); }
+void space::look_again() {
+  if (quota_.load(std::memory_order_relaxed) != 0 && has_looked_.load(std::memory_order_relaxed)) look();
+}
 
 void space::require(const transaction& what) {
   bool writes = false;
@@ -35,6 +40,7 @@ void space::require(std::uint64_t bytes, bool only_removes) {
   constexpr std::uint64_t least_reserve = std::uint64_t{1} << 20;
   const std::uint64_t quota = quota_.load(std::memory_order_relaxed);
   if (quota != 0) {
+    if (!has_looked_.load(std::memory_order_relaxed)) look();
     const std::uint64_t used = used_.load(std::memory_order_relaxed);
     const std::uint64_t most = only_removes ? quota + std::max(quota / 100, least_reserve) : quota;
     if (used >= most || bytes > most - used) {

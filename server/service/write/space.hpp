@@ -2,12 +2,13 @@
 //
 //   space room(store, 1 << 30, [] { return true; });
 //   room.require(transaction);          // errc::no_space
-//   room.look();                        // from time to time: what the store really uses
+//   room.look_again();                  // from time to time: what the store really uses
 //
-// Between two looks the bytes of the writes are added up, so the quota is kept within what a second writes. Removals
-// are allowed until a hundredth above the quota (at least 1 MiB): a full database can be made smaller by compaction of
-// what was removed, and its owner can still say what.
-// Threads: any number. Memory order: relaxed, since the numbers guard no other memory.
+// A look stops the writers for O(segments), and touches every segment of the store. So only a quota has one made: by
+// the first write, not when the store is opened, and then from time to time. Between two looks the bytes of the writes
+// are added up, so the quota is kept within what a second writes. Removals are allowed until a hundredth above the
+// quota (at least 1 MiB): a full database can be made smaller by compaction of what was removed, and its owner can
+// still say what. Threads: any number. Memory order: relaxed, since the numbers guard no other memory.
 #pragma once
 
 #include <atomic>
@@ -27,13 +28,20 @@ class space {
   /// Before a write: errc::no_space, with what is used and what is allowed. Counts the write's bytes.
   void require(const transaction& what);
   void require(std::uint64_t bytes, bool only_removes);
-  void look();
-  void change(std::uint64_t quota_bytes) noexcept { quota_.store(quota_bytes, std::memory_order_relaxed); }
+  /// Does nothing without a quota, and before the first write.
+  void look_again();
+  void change(std::uint64_t quota_bytes) noexcept {
+    has_looked_.store(false, std::memory_order_relaxed);
+    quota_.store(quota_bytes, std::memory_order_relaxed);
+  }
 
  private:
+  void look();
+
   const icecore::store* store_;
   std::function<bool()> device_has_room_;
   std::atomic<std::uint64_t> quota_;
+  std::atomic<bool> has_looked_{false};  // of several first writes each may look: they find the same
   std::atomic<std::uint64_t> used_{0};
 };
 
