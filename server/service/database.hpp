@@ -23,7 +23,7 @@
 //   and values that were read stay valid.
 // Errors: icecore::error, those of a store; and version_expired, no_such_lease, limit_reached, unavailable, no_space
 //   (the quota is reached, or the device is full; removals go on). If a sync fails, the database is poisoned: all
-//   writes fail with errc::poisoned, and reads show the last durable version, until it is opened again.
+//   its calls, reads too, fail with errc::poisoned until it is opened again, as those of the store do.
 #pragma once
 
 #include <chrono>

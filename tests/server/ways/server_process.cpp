@@ -19,9 +19,9 @@ namespace {
 using namespace std::chrono_literals;
 
 std::vector<std::string> words_of(const std::filesystem::path& folder, const server_settings& settings) {
-  std::vector<std::string> words{
-      "icecore-server",           "--data", folder / "data", "--ucx-token-file", folder / "token",
-      "--limits-free-disk-bytes", "0 B"};
+  std::vector<std::string> words{"icecore-server",        "--data",         folder / "data",
+                                 "--ucx-token-file",      folder / "token", "--limits-free-disk-bytes",
+                                 settings.free_disk_bytes};
   for (const std::string door : {"grpc", "ucx", "http"}) {
     words.push_back("--listen-" + door);
     const auto given = settings.listen.find(door);

@@ -27,7 +27,8 @@ inline constexpr const char* any_port = "127.0.0.1:0";
 struct server_settings {
   std::string program = ways::program();
   std::map<std::string, std::string> listen{{"grpc", any_port}, {"ucx", any_port}};  ///< the other doors are closed
-  std::vector<std::string> flags{};                                                  ///< further ones
+  std::string free_disk_bytes = "0 B";
+  std::vector<std::string> flags{};        ///< further ones
   std::function<void()> in_child = [] {};  ///< before it becomes the server: joins a network, for example
 };
 
