@@ -97,7 +97,7 @@ cluster_database::cluster_database(MPI_Comm servers, const std::filesystem::path
   together.agree([&] {
     codec_ = service::make_codec(settings_.compression);
     no_leases_.emplace(cluster_->local());
-    space_.emplace(cluster_->local(), share_of(settings_.quota_bytes), around.device_has_room);
+    space_.emplace(cluster_->local(), share_of(settings_.quota_bytes), around.device_has_room, around.refused);
     cluster_->define_update(execute_number, [this](std::string_view key, std::optional<std::string>& value,
                                                    std::string_view input, std::string& output) {
       const auto what = unpacked_transaction(input);

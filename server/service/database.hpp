@@ -176,6 +176,7 @@ struct database_environment {
   executor* pool = nullptr;  ///< for tasks that wait for nothing but devices
   std::function<bool()> device_has_room = [] { return true; };
   std::uint64_t leases_most = 1'000'000;
+  refusals* refused = nullptr;  ///< counts what is refused; null: nobody does
 };
 
 class database {

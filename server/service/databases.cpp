@@ -126,6 +126,7 @@ void service::state::create_here(const database_settings& settings) {
       throw icecore::error(errc::database_exists, fmt::format("a database named '{}' exists already", settings.name));
     }
     if (databases.size() >= options.limits.databases) {
+      refused.count(kept_limit::databases);
       throw icecore::error(
           errc::limit_reached,
           fmt::format("the server has {} databases, as many as limits.databases allows", databases.size()));

@@ -8,10 +8,12 @@
 // Every limit has a name, which errors and metrics show with its value.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace icecore::service {
@@ -90,6 +92,43 @@ class gauge {
   std::uint64_t most_;
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::uint64_t> refused_{0};
+};
+
+/// The limits of which nothing is given out: a call keeps within them or is refused.
+enum class kept_limit : std::uint8_t {
+  connections_per_user,
+  request_bytes,
+  output_bytes,
+  before_login_bytes,
+  transaction_operations,
+  databases,
+  leases,
+  free_disk_bytes,
+  read_limit,
+  quota_bytes,  ///< of the databases
+};
+inline constexpr std::array<std::string_view, 10> kept_limit_names{"limits.connections_per_user",
+                                                                   "limits.request_bytes",
+                                                                   "limits.output_bytes",
+                                                                   "limits.before_login_bytes",
+                                                                   "limits.transaction_operations",
+                                                                   "limits.databases",
+                                                                   "limits.leases",
+                                                                   "limits.free_disk_bytes",
+                                                                   "limits.read_limit",
+                                                                   "quota_bytes"};
+
+/// How often each of them was reached. Threads: any number. Memory order: relaxed, since it is only shown.
+class refusals {
+ public:
+  void count(kept_limit which) noexcept { of_[index(which)].fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t of(kept_limit which) const noexcept {
+    return of_[index(which)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::size_t index(kept_limit which) noexcept { return static_cast<std::size_t>(which); }
+  std::array<std::atomic<std::uint64_t>, kept_limit_names.size()> of_{};
 };
 
 }  // namespace icecore::service

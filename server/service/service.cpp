@@ -77,6 +77,7 @@ gauge& service::strangers_bytes() noexcept { return state_->strangers_bytes; }
 gauge& service::watches() noexcept { return state_->watches; }
 gauge& service::health_watches() noexcept { return state_->health_watches; }
 gauge& service::open_scans() noexcept { return state_->scans; }
+refusals& service::refused() noexcept { return state_->refused; }
 
 // ---- Databases ----
 

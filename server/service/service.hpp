@@ -111,6 +111,8 @@ class service {
   [[nodiscard]] gauge& watches() noexcept;
   [[nodiscard]] gauge& health_watches() noexcept;
   [[nodiscard]] gauge& open_scans() noexcept;
+  /// How often limits were reached of which nothing is given out; the doors count theirs, too.
+  [[nodiscard]] refusals& refused() noexcept;
 
   /// Answers what waits and closes all databases. Later calls fail with errc::unavailable.
   void stop();

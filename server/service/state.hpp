@@ -70,7 +70,8 @@ struct service::state {
   [[nodiscard]] database_environment environment() {
     return {.pool = &syncing,
             .device_has_room = [this] { return has_room.load(std::memory_order_relaxed); },
-            .leases_most = options.limits.leases};
+            .leases_most = options.limits.leases,
+            .refused = &refused};
   }
   void look_at_device();
   void require_running() const {
@@ -114,6 +115,7 @@ struct service::state {
   gauge watches;
   gauge health_watches;
   gauge scans;
+  refusals refused{};
   catalog known;
   access users;
   executor syncing;   // appliers, syncs and timers: its tasks wait for devices alone

@@ -51,7 +51,7 @@ store_database::store_database(const std::filesystem::path& path, database_setti
       codec_(make_codec(settings_.compression)),
       promises_operations_(store_->durability().mode == icecore::durability::operation) {
   leases_.emplace(*store_);
-  space_.emplace(*store_, settings_.quota_bytes, around_.device_has_room);
+  space_.emplace(*store_, settings_.quota_bytes, around_.device_has_room, around_.refused);
   if (const auto kept = store_->find(compacted_key)) {
     compacted_.store(number_of_bytes(kept->bytes()).value_or(0), std::memory_order_relaxed);
   }
@@ -380,6 +380,7 @@ lease_info store_database::grant(std::chrono::milliseconds time, lease_number wa
                                                              time.count(), least.count(), most.count()));
   }
   if (leases_->count() >= around_.leases_most) {
+    if (around_.refused != nullptr) around_.refused->count(kept_limit::leases);
     throw icecore::error(
         errc::limit_reached,
         fmt::format("the database has {} leases, as many as are allowed (limits.leases)", around_.leases_most));

@@ -16,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 /// The message about this text; empty if nothing is wrong with it.
@@ -162,6 +163,10 @@ TEST(Problems, contradictions_name_both_sides) {
   EXPECT_THAT(problems("[listen]\nhttp = \"127.0.0.1:7480\"\n"),
               HasSubstr("test.toml:2: listen.http = \"127.0.0.1:7480\": listen.grpc has the same address"));
   EXPECT_THAT(problems("[listen]\nucx = \"127.0.0.1:7482\"\n"), HasSubstr("ucx.token_file is needed"));
+  const std::string many = "[listen]\nucx = \"127.0.0.1:7482\"\n[limits]\nconnections = ";
+  EXPECT_THAT(problems(many + "65536\n"), HasSubstr("limits.connections = 65536: with the door for UCX"));
+  EXPECT_THAT(problems(many + "65535\n"), Not(HasSubstr("limits.connections")));
+  EXPECT_THAT(problems("[limits]\nconnections = 65536\n"), Not(HasSubstr("limits.connections")));
   EXPECT_THAT(problems("[group]\nmode = \"independent\"\n"), HasSubstr("group.name is needed"));
   EXPECT_THAT(problems("[group]\nmode = \"independent\"\nname = \"g\"\nindex = 2\nsize = 2\n"),
               HasSubstr("test.toml:4: group.index = 2: it must be less than group.size, 2"));

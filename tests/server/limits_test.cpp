@@ -33,6 +33,18 @@ TEST(Gauge, gives_out_as_much_as_there_is_and_takes_it_back) {
   EXPECT_EQ(g.used(), 0U);
 }
 
+// What a request of exactly the limit, of one byte less, and of one more gets: in_flight_bytes is such a gauge.
+TEST(Gauge, gives_out_its_whole_value_and_not_one_more) {
+  for (const std::uint64_t asked : {99U, 100U, 101U}) {
+    gauge g("in_flight_bytes", 100);
+    gauge::share one;
+    EXPECT_EQ(g.try_take(asked, one), asked <= 100) << asked;
+    EXPECT_EQ(g.refused(), asked <= 100 ? 0U : 1U);
+    gauge::share more;
+    EXPECT_EQ(g.try_take(1, more), asked != 100) << asked;
+  }
+}
+
 TEST(Gauge, names_its_limit_when_it_refuses) {
   gauge g("open_scans", 3);
   const auto held = g.take(3);

@@ -256,9 +256,11 @@ key_bounds bounds_from(std::string_view key, std::string_view end) {
   return out;
 }
 
-service::transaction transaction_of(const v1::WriteRequest& request, std::uint64_t operations_max) {
+service::transaction transaction_of(const v1::WriteRequest& request, std::uint64_t operations_max,
+                                    service::refusals* refused) {
   const auto check_count = [&](int count, std::string_view what) {
     if (static_cast<std::uint64_t>(count) > operations_max) {
+      if (refused != nullptr) refused->count(service::kept_limit::transaction_operations);
       refuse(
           fmt::format("the transaction has {} {}; limits.transaction_operations is {}", count, what, operations_max));
     }

@@ -22,7 +22,8 @@ namespace icecore::doors {
 [[nodiscard]] key_bounds bounds_of(const v1::Bounds& bounds);
 /// The bounds of `key` alone, or from it up to `end`; an empty end is none.
 [[nodiscard]] key_bounds bounds_from(std::string_view key, std::string_view end);
-[[nodiscard]] service::transaction transaction_of(const v1::WriteRequest& request, std::uint64_t operations_max);
+[[nodiscard]] service::transaction transaction_of(const v1::WriteRequest& request, std::uint64_t operations_max,
+                                                  service::refusals* refused = nullptr);
 [[nodiscard]] service::operation put_of(const v1::PutRequest& request);
 [[nodiscard]] service::operation remove_of(const v1::RemoveRequest& request);
 /// What the message leaves out is taken from `defaults`.

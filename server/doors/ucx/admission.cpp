@@ -45,7 +45,9 @@ wire::admission admit(ucx_parts& door, const wire::hello& said, const std::strin
     std::shared_ptr<ucx_session> made = session_of(door, said);
     made->connections = std::move(connection);
     const std::string& name = made->who.name();
-    if (!name.empty()) made->of_user = door.by_user->take(name, door.all.options().limits.connections_per_user);
+    if (!name.empty()) {
+      made->of_user = door.by_user->take(name, door.all.options().limits.connections_per_user, door.all.refused());
+    }
     return {.accepted = true, .reason = close_reason::none, .text = {}, .group = group, .session = std::move(made)};
   } catch (const error& e) {
     if (e.code() == errc::limit_reached) return refused(close_reason::too_many_connections, e.message());

@@ -42,7 +42,7 @@ wire::transport transport_of(ucx_transports which) noexcept {
 
 wire::server_limits limits_of(const service::limits& from) {
   wire::server_limits to;
-  to.connections_max = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(from.connections, 1, 65'535));
+  to.connections_max = short_of(from.connections);
   to.handshake_ms = short_of(static_cast<std::uint64_t>(std::max<std::int64_t>(1, from.read_limit.count())));
   to.frame_bytes_max = short_of(from.request_bytes);
   to.bytes_all_max = from.in_flight_bytes == 0 ? std::numeric_limits<std::int64_t>::max() : from.in_flight_bytes;
@@ -175,7 +175,8 @@ ucx_door_counters ucx_door::counters() const noexcept {
           .closed_malformed = closed(wire::close_reason::malformed),
           .closed_over_limit = closed(wire::close_reason::over_limit),
           .closed_not_reading = closed(wire::close_reason::not_reading),
-          .refused_tokens = closed(wire::close_reason::wrong_token)};
+          .refused_tokens = closed(wire::close_reason::wrong_token),
+          .refused_full = from.connections_refused_full.load(std::memory_order_relaxed)};
 }
 
 void ucx_door::stop(milliseconds limit) { state_->stop(limit); }

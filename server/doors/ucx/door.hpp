@@ -78,6 +78,7 @@ struct ucx_door_counters {
   std::uint64_t closed_over_limit = 0;
   std::uint64_t closed_not_reading = 0;
   std::uint64_t refused_tokens = 0;
+  std::uint64_t refused_full = 0;  ///< connections that found no place
 };
 
 class ucx_door {

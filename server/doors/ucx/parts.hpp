@@ -19,8 +19,8 @@ namespace icecore::doors {
 
 class user_connections : public std::enable_shared_from_this<user_connections> {
  public:
-  /// `most` 0: no limit. errc::limit_reached.
-  [[nodiscard]] user_share take(const std::string& user, std::uint64_t most);
+  /// `most` 0: no limit. errc::limit_reached, which `refused` counts.
+  [[nodiscard]] user_share take(const std::string& user, std::uint64_t most, service::refusals& refused);
   void give_back(const std::string& user) noexcept;
 
  private:

@@ -17,10 +17,11 @@ user_share::~user_share() {
   if (of_) of_->give_back(name_);
 }
 
-user_share user_connections::take(const std::string& user, std::uint64_t most) {
+user_share user_connections::take(const std::string& user, std::uint64_t most, service::refusals& refused) {
   const std::lock_guard lock(mutex_);
   std::uint64_t& used = used_[user];
   if (most != 0 && used >= most) {
+    refused.count(service::kept_limit::connections_per_user);
     throw error(errc::limit_reached, fmt::format("the user has {} connections, as many as "
                                                  "limits.connections_per_user allows",
                                                  used));

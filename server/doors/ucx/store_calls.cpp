@@ -154,8 +154,10 @@ void limit_reads(std::vector<operation>& list) {
   }
 }
 
-void require_few(std::size_t count, const char* what, std::uint64_t most) {
+void require_few(const call& c, std::size_t count, const char* what) {
+  const std::uint64_t most = c.door().all.options().limits.transaction_operations;
   if (most == 0 || count <= most) return;
+  c.door().all.refused().count(service::kept_limit::transaction_operations);
   throw error(errc::invalid_argument,
               fmt::format("the transaction has {} {}; limits.transaction_operations is {}", count, what, most));
 }
@@ -243,10 +245,9 @@ void execute(call& c, wire::increment_request&& asked) {
 }
 
 void execute(call& c, wire::write_request&& asked) {
-  const std::uint64_t most = c.door().all.options().limits.transaction_operations;
-  require_few(asked.what.conditions.size(), "conditions", most);
-  require_few(asked.what.then.size(), "operations", most);
-  require_few(asked.what.otherwise.size(), "operations in its other list", most);
+  require_few(c, asked.what.conditions.size(), "conditions");
+  require_few(c, asked.what.then.size(), "operations");
+  require_few(c, asked.what.otherwise.size(), "operations in its other list");
   limit_reads(asked.what.then);
   limit_reads(asked.what.otherwise);
   write(c, std::move(asked.what),

@@ -105,6 +105,7 @@ struct configuration {
     std::uint64_t transaction_operations = 128;
     std::uint64_t open_scans = 10'000;
     std::uint64_t databases = 1'024;
+    std::uint64_t leases = 1'000'000;
     std::uint64_t free_disk_bytes = std::uint64_t{1} << 30;
     std::chrono::microseconds read_limit = std::chrono::seconds(30);
     friend bool operator==(const limits_section&, const limits_section&) = default;

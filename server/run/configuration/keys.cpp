@@ -139,6 +139,8 @@ std::vector<key> limit_keys() {
            "Scans of all connections together that are not at their end.",
            [](auto& c) -> auto& { return c.limits.open_scans; }),
       make("limits", "databases", number{1, 1'024}, "Databases.", [](auto& c) -> auto& { return c.limits.databases; }),
+      make("limits", "leases", number{0, 10'000'000}, "Leases of one database.",
+           [](auto& c) -> auto& { return c.limits.leases; }),
       make("limits", "free_disk_bytes", bytes{0, 1'024 * tib}, "Writes are refused while the device has less space.",
            [](auto& c) -> auto& { return c.limits.free_disk_bytes; }),
       make("limits", "read_limit", duration{milliseconds(100), hours(1)},

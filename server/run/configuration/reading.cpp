@@ -241,6 +241,10 @@ void configuration_reader::check_limits() {
   };
   at_most("limits.request_bytes", limits.request_bytes, "limits.in_flight_bytes", limits.in_flight_bytes);
   at_most("limits.before_login_bytes", limits.before_login_bytes, "limits.request_bytes", limits.request_bytes);
+  if (constexpr std::uint64_t most = 65'535; !result_.listen.ucx.empty() && limits.connections > most) {
+    problem(
+        fmt::format("{}: with the door for UCX (listen.ucx) it must be at most {}", told("limits.connections"), most));
+  }
   at_most("limits.connections_per_user", limits.connections_per_user, "limits.connections", limits.connections);
 }
 

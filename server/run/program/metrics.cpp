@@ -148,7 +148,7 @@ void server_metrics::set_limit(const service::gauge& of) {
   const prometheus::Labels labels{{"limit", of.name()}};
   limit_used_->Add(labels).Set(static_cast<double>(of.used()));
   limit_most_->Add(labels).Set(static_cast<double>(of.most()));
-  limit_refused_->Add(labels).Set(static_cast<double>(of.refused()));
+  set_refused(of.name(), of.refused());
 }
 
 /// Of these nothing is given out: a call keeps within them or is refused.
@@ -159,9 +159,21 @@ void server_metrics::set_settings(const service::limits& are) {
   set("limits.output_bytes", static_cast<double>(are.output_bytes));
   set("limits.before_login_bytes", static_cast<double>(are.before_login_bytes));
   set("limits.transaction_operations", static_cast<double>(are.transaction_operations));
+  set("limits.leases", static_cast<double>(are.leases));
   set("limits.free_disk_bytes", static_cast<double>(are.free_disk_bytes));
   set("limits.databases", static_cast<double>(are.databases));
   set("limits.read_limit", std::chrono::duration<double>(are.read_limit).count());
+}
+
+void server_metrics::show_refused(std::string_view door, std::string_view limit, std::uint64_t number) {
+  const std::lock_guard lock(refresh_mutex_);
+  refused_by_doors_[{std::string(limit), std::string(door)}] = number;
+}
+
+void server_metrics::set_refused(std::string_view limit, std::uint64_t by_service) {
+  std::uint64_t all = by_service;
+  for (const auto& [by, number] : refused_by_doors_) all += by.first == limit ? number : 0;
+  limit_refused_->Add({{"limit", std::string(limit)}}).Set(static_cast<double>(all));
 }
 
 void server_metrics::refresh(service::service& from) {
@@ -171,6 +183,9 @@ void server_metrics::refresh(service::service& from) {
     set_limit(*limit);
   }
   set_settings(from.options().limits);
+  for (std::size_t i = 0; i < service::kept_limit_names.size(); ++i) {
+    set_refused(service::kept_limit_names[i], from.refused().of(static_cast<service::kept_limit>(i)));
+  }
   const auto now = std::chrono::steady_clock::now();
   if (refreshed_ != std::chrono::steady_clock::time_point() && now - refreshed_ < database_interval) return;
   refreshed_ = now;

@@ -62,6 +62,9 @@ class server_metrics {
   /// What a door has counted by itself since it was opened.
   void show(std::string_view door, std::string_view what, std::uint64_t number);
 
+  /// How often a door's own library has refused because of a limit, since it was opened.
+  void show_refused(std::string_view door, std::string_view limit, std::uint64_t number);
+
   /// Brings the numbers of limits and databases up to date. Called before the registry is collected.
   void refresh(service::service& from);
 
@@ -73,6 +76,7 @@ class server_metrics {
 
   void set_limit(const service::gauge& of);
   void set_settings(const service::limits& are);
+  void set_refused(std::string_view limit, std::uint64_t by_service);
   void refresh_databases(service::service& from);
 
   prometheus::Registry registry_;
@@ -91,6 +95,7 @@ class server_metrics {
   std::map<std::string, call_series, std::less<>> series_;
 
   std::mutex refresh_mutex_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> refused_by_doors_;  // by limit and door
   std::chrono::steady_clock::time_point refreshed_{};
   std::map<std::pair<std::string, std::string>, prometheus::Gauge*> database_gauges_;  // by database and what
 };

@@ -101,14 +101,15 @@ std::string running_server::metrics_text(const http::caller& asking) {
   seen_databases seen;
   if (is_open_.load(std::memory_order_acquire)) {
     seen = callers_.seen_by(asking, *service_);
-    metrics_.refresh(*service_);
     if (ucx_) ucx_->show(metrics_);
     if (grpc_) {
       const doors::grpc_door::numbers counted = grpc_->counted();
       metrics_.show("grpc", "refused_of_user", counted.refused_of_user);
       metrics_.show("grpc", "closed_unread", counted.closed_unread);
       metrics_.show("grpc", "cut_stalled", counted.cut_stalled);
+      metrics_.show_refused("grpc", "limits.connections_per_user", counted.refused_of_user);
     }
+    metrics_.refresh(*service_);
   }
   return metrics_.text(seen);
 }

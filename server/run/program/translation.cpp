@@ -28,6 +28,7 @@ service::service_options service_options_of(const configuration& from) {
   to.threads = from.server.threads;
   to.users = from.access.users;
   to.limits.connections = from.limits.connections;
+  to.limits.leases = from.limits.leases;
   to.limits.connections_per_user = from.limits.connections_per_user;
   to.limits.request_bytes = from.limits.request_bytes;
   to.limits.in_flight_bytes = from.limits.in_flight_bytes;

@@ -104,6 +104,10 @@ class ucx_job_door final : public job_door {
     in.show("ucx", "closed_malformed", is.closed_malformed);
     in.show("ucx", "closed_over_limit", is.closed_over_limit);
     in.show("ucx", "closed_not_reading", is.closed_not_reading);
+    in.show_refused("ucx", "limits.request_bytes", is.closed_over_limit);
+    in.show_refused("ucx", "limits.output_bytes", is.closed_not_reading);
+    in.show_refused("ucx", "limits.in_flight_bytes", is.refused_busy);
+    in.show_refused("ucx", "limits.connections", is.refused_full);
   }
 
  private:

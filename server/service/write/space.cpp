@@ -8,8 +8,9 @@
 
 namespace icecore::service {
 
-space::space(const icecore::store& of, std::uint64_t quota_bytes, std::function<bool()> device_has_room)
-    : store_(&of), device_has_room_(std::move(device_has_room)), quota_(quota_bytes) {}
+space::space(const icecore::store& of, std::uint64_t quota_bytes, std::function<bool()> device_has_room,
+             refusals* refused)
+    : store_(&of), device_has_room_(std::move(device_has_room)), refused_(refused), quota_(quota_bytes) {}
 
 void space::look() {
   used_.store(store_->stats().used_bytes, std::memory_order_relaxed);
@@ -44,6 +45,7 @@ void space::require(std::uint64_t bytes, bool only_removes) {
     const std::uint64_t used = used_.load(std::memory_order_relaxed);
     const std::uint64_t most = only_removes ? quota + std::max(quota / 100, least_reserve) : quota;
     if (used >= most || bytes > most - used) {
+      count(kept_limit::quota_bytes);
       throw icecore::error(
           errc::no_space, fmt::format("the database uses {} bytes, and its quota is {}: raise the quota, or remove and "
                                       "compact what is not needed",
@@ -51,6 +53,7 @@ void space::require(std::uint64_t bytes, bool only_removes) {
     }
   }
   if (!only_removes && !device_has_room_()) {
+    count(kept_limit::free_disk_bytes);
     throw icecore::error(errc::no_space,
                          "too little is free on the server's device (limits.free_disk_bytes): make room");
   }

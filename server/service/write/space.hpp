@@ -16,14 +16,16 @@
 #include <functional>
 
 #include "icecore/store.hpp"
+#include "service/limits.hpp"
 #include "service/transaction.hpp"
 
 namespace icecore::service {
 
 class space {
  public:
-  /// `device_has_room`: asked at each write; must be cheap.
-  space(const icecore::store& of, std::uint64_t quota_bytes, std::function<bool()> device_has_room);
+  /// `device_has_room`: asked at each write; must be cheap. `refused` counts refusals, if it is given.
+  space(const icecore::store& of, std::uint64_t quota_bytes, std::function<bool()> device_has_room,
+        refusals* refused = nullptr);
 
   /// Before a write: errc::no_space, with what is used and what is allowed. Counts the write's bytes.
   void require(const transaction& what);
@@ -37,9 +39,13 @@ class space {
 
  private:
   void look();
+  void count(kept_limit which) const noexcept {
+    if (refused_ != nullptr) refused_->count(which);
+  }
 
   const icecore::store* store_;
   std::function<bool()> device_has_room_;
+  refusals* refused_;
   std::atomic<std::uint64_t> quota_;
   std::atomic<bool> has_looked_{false};  // of several first writes each may look: they find the same
   std::atomic<std::uint64_t> used_{0};

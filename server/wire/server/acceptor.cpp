@@ -109,7 +109,10 @@ bool acceptor::answer_hello(newcomer& who, std::span<const std::byte> body) {
   admission decided = shared_->handler.admit(said, who.socket.peer());
   if (!decided.accepted) return send_away(who, decided.reason, decided.text);
   std::uint32_t handle = 0;
-  if (!shared_->take_handle(handle)) return send_away(who, close_reason::too_many_connections, "");
+  if (!shared_->take_handle(handle)) {
+    shared_->counters.connections_refused_full.fetch_add(1, std::memory_order_relaxed);
+    return send_away(who, close_reason::too_many_connections, "");
+  }
   who.io = io_threads_[next_io_thread_++ % io_threads_.size()];
   who.made = std::make_shared<io_connection>(who.io, handle, who.socket.peer(), std::move(decided.session));
   who.socket.consume(record_header_bytes + body.size());

@@ -24,6 +24,7 @@ struct server_counters {
   std::atomic<std::uint64_t> connections_open{0};
   std::atomic<std::uint64_t> requests{0};
   std::atomic<std::uint64_t> requests_in_flight{0};
+  std::atomic<std::uint64_t> connections_refused_full{0};  ///< admitted, but all places are taken
   std::atomic<std::uint64_t> requests_refused_busy{0};
   std::atomic<std::uint64_t> frames_unattributed{0};  ///< bad frames that belong to no connection
   std::atomic<std::uint64_t> bytes_received{0};

@@ -107,6 +107,7 @@ void waiting_calls::unlink(entry& which) {
 void door_parts::refuse_unread(std::chrono::steady_clock::time_point before) {
   while (grpc_call* const late = reading.take_late(before)) {
     unread.fetch_add(1, std::memory_order_relaxed);
+    all.refused().count(service::kept_limit::read_limit);
     late->refuse([&] {
       return late->ended_by(
           {errc::limit_reached, fmt::format("the limit \"read_limit\" is {} ms: the request's message did not arrive "
@@ -120,6 +121,7 @@ void door_parts::refuse_unread(std::chrono::steady_clock::time_point before) {
 void door_parts::cut_stalled(std::chrono::steady_clock::time_point before) {
   while (grpc_call* const late = sending.take_late(before)) {
     cut.fetch_add(1, std::memory_order_relaxed);
+    all.refused().count(service::kept_limit::output_bytes);
     late->context().TryCancel();  // the event that it waits for comes, and says that the client is gone
     late->release();
   }
@@ -212,6 +214,7 @@ void grpc_call::bytes_came(bool well) {
   if (!limited_ || door_.reading.remove(reading_)) {  // else it is refused already
     begun_ = true;
     if (well && !needs_user() && bytes_.Length() > bytes_max) {
+      door_.all.refused().count(service::kept_limit::before_login_bytes);
       refuse([&] {
         return ended_by(
             {errc::limit_reached,

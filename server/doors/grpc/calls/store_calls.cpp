@@ -176,7 +176,8 @@ class store_calls final : public served_service {
 
   void write(unary_call& its, const v1::WriteRequest* request, v1::WriteResponse* response) {
     answer_direct(its, *request, [=, this](unary_call& c) {
-      service::transaction t = transaction_of(*request, door_.all.options().limits.transaction_operations);
+      service::transaction t =
+          transaction_of(*request, door_.all.options().limits.transaction_operations, &door_.all.refused());
       limit_reads(t.then);
       limit_reads(t.otherwise);
       hand_over(c, request->database(), std::move(t), [=](service::outcome& done) { fill(*response, done); });
