@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <condition_variable>
 #include <future>
@@ -282,6 +283,34 @@ TEST_P(Database, a_lease_ends_with_its_keys) {
   transaction late;
   late.then.push_back({.what = operation::kind::put, .key = "x", .value = "1", .lease = granted.number});
   EXPECT_EQ(code_of([&] { write(db(), late); }), errc::no_such_lease);
+}
+
+// What leases leave is versions in the store's file, as all writes do. Each has keys of its own here: of a long history
+// of one key a store keeps every eighth place in memory. An entry of a table would take more than the bound.
+TEST_P(Database, a_lease_that_has_ended_leaves_nothing_in_memory) {
+  int made = 0;
+  const auto lives = [&](int leases) {
+    for (int i = 0; i < leases; ++i) {
+      const lease_number lease = db().grant(1h, 0).number;
+      transaction t;
+      for (const char* key : {"a", "b", "c"}) {
+        t.then.push_back(
+            {.what = operation::kind::put, .key = key + std::to_string(++made), .value = "v", .lease = lease});
+      }
+      write(db(), std::move(t));
+      std::promise<result<outcome>> ended;
+      db().revoke(lease, {}, [&](result<outcome> came) { ended.set_value(std::move(came)); });
+      EXPECT_TRUE(std::holds_alternative<outcome>(ended.get_future().get()));
+    }
+    const struct mallinfo2 is = ::mallinfo2();
+    return is.uordblks + is.hblkhd;
+  };
+  const int leases = GetParam().durable ? 200 : 2000;
+  const std::size_t before = lives(leases);
+  const std::size_t after = lives(leases);
+  std::printf("%zu bytes of heap, then %zu\n", before, after);
+  EXPECT_LT(after, before + static_cast<std::size_t>(leases) * 32 + (std::size_t{16} << 10));
+  EXPECT_EQ(db().status().leases, 0U);
 }
 
 TEST_P(Database, a_lease_is_revoked_only_with_all_its_keys) {
