@@ -47,6 +47,13 @@ std::optional<chunk> chunk_source::after(const std::optional<chunk>& before, lin
   return follows ? found : std::nullopt;
 }
 
+bool chunk_source::begins(const segment& in) const noexcept {
+  const link first = in.first_record();
+  const pool_set& pools = space_->pools();
+  if (!pools.contains(first, sizeof(format::query_chunk))) return false;
+  return at(first, reinterpret_cast<const format::query_chunk*>(pools.at(first))->part).has_value();
+}
+
 chunk chunk_source::require(link place, std::uint16_t part) const {
   if (const auto found = at(place, part)) return *found;
   raise(errc::damaged, "{}: damaged at byte {} (query): a chunk of part {} is not intact; its rows cannot be read",

@@ -106,6 +106,10 @@ class chunk_source {
   /// The note of a chunk that has one. errc::damaged.
   [[nodiscard]] chunk_note note_of(const chunk& c) const;
 
+  /// Whether a segment's first chunk is intact and the query's: then the query has the segment, whatever else its
+  /// header says (Q4). A segment whose first chunk is not there has no chunk that was shown.
+  [[nodiscard]] bool begins(const segment& in) const noexcept;
+
   /// Where the chunk behind this one lies, or will lie.
   [[nodiscard]] link place_after(const chunk& c) const noexcept;
   [[nodiscard]] std::uint32_t crc_of(const format::query_chunk& h, link place, std::uint32_t generation) const noexcept;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <set>
 
 #include "pool/query/chunk.hpp"
 
@@ -88,11 +90,19 @@ class query_checker {
     if (complete && *complete != 0 && (!here->is_last() || here->rows_so_far() != *complete - 1)) {
       note_in_part(space_->place_of(&line), number, "it is said to be complete, but its newest chunk is not the last");
     }
+    check_owner(*here);
     while (here->header().sequence > 1) {
       const auto older = chunks.at(here->header().older, number);
       if (!older || !chunks.after(older, here->place(), number)) return at_fault(here->header().older);
       here = older;
+      check_owner(*here);
     }
+  }
+
+  void check_owner(const detail::chunk& in) {
+    const link segment_at = in.segment_place();
+    if (space_->owner_of(segment_at) == head_->id[0] || !misnamed_.insert(segment_at).second) return;
+    note_in_query(segment_at + offsetof(format::segment_header, owner), "a segment of it names another owner");
   }
 
   const query_space* space_;
@@ -100,6 +110,7 @@ class query_checker {
   const format::query_head* head_;
   std::string name_;
   std::vector<query_damage> found_;
+  std::set<link> misnamed_;  // segments that name another owner
 };
 
 }  // namespace

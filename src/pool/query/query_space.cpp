@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/raise.hpp"
+#include "pool/query/chunk.hpp"
 
 namespace icecore {
 
@@ -201,12 +202,20 @@ bool query_space::is_in_use(link segment_at) const noexcept {
          link_offset(pool_->segment_at(segment_at).end()) <= pool_->of(segment_at).used_end();
 }
 
+std::uint64_t query_space::owner_of(link segment_at) const noexcept {
+  // relaxed: what a chunk of the segment shows was written before
+  return std::atomic_ref(pool_->header_of(segment_at).owner).load(std::memory_order_relaxed);
+}
+
+void query_space::set_owner(link segment_at, std::uint64_t owner) const noexcept {
+  // relaxed: where a generation makes it count, that one's store orders both
+  std::atomic_ref(pool_->header_of(segment_at).owner).store(owner, std::memory_order_relaxed);
+}
+
 /// The owner first: where a chunk is that the new generation makes valid, rebuild() finds whose the segment is.
 segment query_space::give_header(link at, std::uint64_t size, std::uint64_t owner) const {
-  pool& in = pool_->of(at);
-  auto& word = in.header_of(at).owner;
-  std::atomic_ref(word).store(owner, std::memory_order_relaxed);  // relaxed: the generation's store orders both
-  return in.format_segment(at, size, format::query_segment_magic);
+  set_owner(at, owner);
+  return pool_->of(at).format_segment(at, size, format::query_segment_magic);
 }
 
 /// The first free segment of a class and the one behind it. Its header may be damaged: it is written anew. Where the
@@ -391,6 +400,18 @@ void query_space::drop(link head) {
 
 // ---- After a power cut on a block device ----
 
+/// Whose a segment is, of these queries; null if it is free. A header that names none of them is that of a free
+/// segment, or damaged; then the first chunk tells. Nothing was shown of a segment in which no chunk is: it may be
+/// given out.
+link query_space::user_of(const segment& in, std::span<const link> queries) const {
+  const std::uint64_t owner = owner_of(in.offset);
+  const auto named = std::ranges::find(queries, owner, [this](link head) { return head_at(head).id[0]; });
+  if (named != queries.end()) return *named;
+  const auto found =
+      std::ranges::find_if(queries, [&](link head) { return detail::chunk_source(*this, head).begins(in); });
+  return found == queries.end() ? null_link : *found;
+}
+
 /// Afterwards lists lead only to segments of `all`. The order of the writes does not matter: until the sync has
 /// returned, the root is that of the session before, and the next opening makes the lists anew.
 void query_space::rebuild(std::span<const segment> all) {
@@ -399,31 +420,27 @@ void query_space::rebuild(std::span<const segment> all) {
   struct lists {
     std::array<link, format::query_size_classes> first{};
   };
-  std::map<std::uint64_t, std::pair<link, lists>> by_owner;
+  std::map<link, lists> by_head;
   lists free;
   const auto push = [&](lists& to, link at) {
     auto& first = to.first[class_at(at)];
     set_next(at, first);
     first = at;
   };
-  for (const link head : queries) {
-    auto& own = by_owner[head_at(head).id[0]];
-    own.first = head;
-    push(own.second, head);  // the head segment is the last of its list
-  }
+  for (const link head : queries) push(by_head[head], head);  // the head segment is the last of its list
   for (const segment& s : all) {
     if (std::ranges::find(queries, s.offset) != queries.end()) continue;
     if (std::ranges::find(format::query_segment_sizes, s.size) == format::query_segment_sizes.end()) continue;
-    const auto owner = by_owner.find(pool_->header_of(s.offset).owner);
-    if (owner != by_owner.end()) {
-      push(owner->second.second, s.offset);
+    if (const link head = user_of(s, queries); head != null_link) {
+      set_owner(s.offset, head_at(head).id[0]);
+      push(by_head[head], s.offset);
     } else if (readable) {  // else it may be that of a query that cannot be found
       push(free, s.offset);
     }
   }
-  for (auto& [id, own] : by_owner) {
-    auto& head = head_at(own.first);
-    for (unsigned c = 0; c < format::query_size_classes; ++c) write_link(head.segments[c], own.second.first[c]);
+  for (const auto& [at, own] : by_head) {
+    auto& head = head_at(at);
+    for (unsigned c = 0; c < format::query_size_classes; ++c) write_link(head.segments[c], own.first[c]);
     write_link(head.claim, null_link);
   }
   for (unsigned c = 0; c < format::query_size_classes; ++c) write_link(anchor().free[c], free.first[c]);

@@ -17,7 +17,8 @@
 //       one step is half done, finish() completes it, and no segment is lost or in two lists.
 //   Q2. Sessions that sync let steps reach the device in any order: also a link without the header of the segment to
 //       which it leads, where no other segment of queries is there. So after a crash there rebuild() makes all lists
-//       anew, before any space is given out: each segment's header names its owner.
+//       anew, before any space is given out: each segment's header names its owner. Where that name is damaged, the
+//       segment's first chunk tells whose it is (Q4 in chunk.hpp).
 //   Q3. A segment counts as taken by a query only if its header is valid and it lies below the end of the file's used
 //       part. The header is written before that end moves.
 #pragma once
@@ -97,6 +98,8 @@ class query_space {
   /// Stores it and starts its flush.
   void write(std::atomic<std::uint64_t>& word, std::uint64_t number) const noexcept;
   void write_link(std::atomic<std::uint64_t>& word, link l) const noexcept;
+  /// The first half of the id of the query that took a segment. No checksum covers it: see rebuild().
+  [[nodiscard]] std::uint64_t owner_of(link segment_at) const noexcept;
   /// Where a structure of the pool lies.
   [[nodiscard]] link place_of(const void* at) const noexcept;
 
@@ -107,6 +110,7 @@ class query_space {
   [[nodiscard]] link require_link(const std::atomic<std::uint64_t>& word) const;
   [[nodiscard]] link next_of(link segment_at) const;
   void set_next(link segment_at, link next) const noexcept;
+  void set_owner(link segment_at, std::uint64_t owner) const noexcept;
   /// What was flushed so far is durable before what follows, where lines are flushed (Q1).
   void order() const noexcept { pool_->persist().fence(); }
   void step(std::atomic<std::uint64_t>& word, link l) const noexcept {
@@ -124,6 +128,7 @@ class query_space {
   void finish_claim(std::atomic<std::uint64_t>& claim, const format::query_head* of) const;
   void free_segments(const format::query_head& of) const;
   void take_off_list(link head) const;
+  [[nodiscard]] link user_of(const segment& in, std::span<const link> queries) const;
 
   pool_set* pool_;
   process_lock* lock_;

@@ -77,9 +77,11 @@ void part_log::recover(bool writes) {
 bool part_log::owns_segment_of(link first) const noexcept {
   const pool_set& pools = space_->pools();
   const link segment_at = first - sizeof(format::segment_header);
-  return first > sizeof(format::segment_header) && pools.contains(segment_at, sizeof(format::segment_header)) &&
-         segment_at % format::granule_size == 0 && pools.valid_header(segment_at, format::query_segment_magic) &&
-         pools.header_of(segment_at).owner == chunks_.head().id[0];
+  const bool is_there =
+      first > sizeof(format::segment_header) && pools.contains(segment_at, sizeof(format::segment_header)) &&
+      segment_at % format::granule_size == 0 && pools.valid_header(segment_at, format::query_segment_magic);
+  return is_there &&
+         (space_->owner_of(segment_at) == chunks_.head().id[0] || chunks_.begins(pools.segment_at(segment_at)));
 }
 
 std::optional<std::string_view> part_log::position() const noexcept {
