@@ -17,7 +17,7 @@ class careless_peer {
           return UCS_OK;
         },
         this);
-    wired_ = wire_up(server.address(), hello{.token = job_token}, worker_.address(), soon());
+    wired_ = wire_up(server.address(), hello{.token = job_token}, worker_, soon());
     std::string why;
     endpoint_ = worker_.make_endpoint(
         wired_.told.worker_address, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr, why);

@@ -108,11 +108,35 @@ TEST_F(WireStrangers, APeerThatVanishesDuringTheHandshakeIsForgotten) {
   well_behaved_client_is_served();
 }
 
+/// `ready` says that UCX has connected the server's endpoint, which takes the client's progress.
+TEST(WireReady, AClientThatUcxDoesNotConnectIsSentAwayInTime) {
+  server_settings settings = settings_of_server(transport::tcp);
+  settings.limits.handshake_ms = 200;
+  service answers;
+  const server_endpoint server(settings, answers);
+  const ucx_worker idle({.way = transport::tcp, .network_devices = "lo"});
+  raw_peer peer(server);
+  peer.say(encode(hello{.token = job_token}).view());
+  byte_buffer body;
+  ASSERT_EQ(peer.socket().read_record(body, soon()), record_kind::welcome);
+  peer.say(encode_address(idle.address()).view());
+  close_reason told = close_reason::none;
+  try {
+    EXPECT_NE(peer.socket().read_record(body, soon()), record_kind::ready);
+  } catch (const failure& sent_away) {
+    told = sent_away.reason();
+  }
+  EXPECT_EQ(told, close_reason::too_slow);
+  EXPECT_EQ(answers.wait_for_close(), close_reason::too_slow);
+  client_endpoint client(settings_of_client(server, transport::tcp));
+  EXPECT_EQ(client.call(echo, 0, number(1), soon()).how, outcome::answered);
+}
+
 /// A peer that knows the token and speaks UCX, but sends frames of its own making.
 class WireRuleBreakers : public WireStrangers {
  protected:
   WireRuleBreakers() : worker_({.way = transport::shared_memory}) {
-    wired_ = wire_up(server_.address(), hello{.token = job_token}, worker_.address(), soon());
+    wired_ = wire_up(server_.address(), hello{.token = job_token}, worker_, soon());
     std::string why;
     endpoint_ = worker_.make_endpoint(
         wired_.told.worker_address, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr, why);

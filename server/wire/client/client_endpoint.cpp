@@ -38,7 +38,7 @@ client_endpoint::client_endpoint(client_settings settings) : settings_(std::move
                    .group = settings_.group,
                    .name = settings_.name};
   const auto deadline = std::chrono::steady_clock::now() + settings_.connect_limit;
-  wired_up wired = wire_up(settings_.address, said, worker_.address(), deadline);
+  wired_up wired = wire_up(settings_.address, said, worker_, deadline);
   socket_ = std::move(wired.socket);
   told_ = std::move(wired.told);
   std::string why;
@@ -47,6 +47,12 @@ client_endpoint::client_endpoint(client_settings settings) : settings_(std::move
     throw failure("no transport leads to the server at " + socket_.peer() + ": " + why +
                       "; with transport = shared_memory it must be on this machine",
                   close_reason::lost);
+  }
+  try {
+    reach(endpoint_, socket_, worker_, deadline);
+  } catch (...) {
+    worker_.end_endpoint(endpoint_);
+    throw;
   }
   thread_ = std::thread([this] { background(); });
 }
@@ -310,11 +316,7 @@ void client_endpoint::note_loss(close_reason reason) noexcept {
 
 void client_endpoint::end_connection(close_reason reason) {
   if (ended() != close_reason::none) return;
-  if (endpoint_ != nullptr) {
-    void* request = worker_.close_endpoint(std::exchange(endpoint_, nullptr), true);
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-    while (!worker_.closed(request) && std::chrono::steady_clock::now() < limit) worker_.progress();
-  }
+  if (endpoint_ != nullptr) worker_.end_endpoint(std::exchange(endpoint_, nullptr));
   ended_.store(reason, std::memory_order_release);
   for (slot& each : slots_) {
     if (each.used && !each.done) {

@@ -1,5 +1,7 @@
 #include "wire/client/wire_up.hpp"
 
+#include <poll.h>
+
 #include "wire/transport/failure.hpp"
 
 namespace icecore::wire {
@@ -18,26 +20,63 @@ void write(control_socket& socket, const byte_buffer& bytes, steady_time deadlin
   lost(socket);
 }
 
+/// Asks `done` again and again, while UCX goes on and the socket is looked at.
+template <class Done>
+void go_on_until(ucx_worker& worker, const control_socket& socket, steady_time deadline, const Done& done) {
+  constexpr int longest_ms = 10;  // over shared memory nobody rings when there is room again for what UCX holds
+  for (;;) {
+    while (worker.progress() > 0) {
+    }
+    if (done()) return;
+    if (std::chrono::steady_clock::now() >= deadline) socket.raise_too_slow();
+    if (!worker.arm()) continue;
+    pollfd polled[] = {{worker.event_descriptor(), POLLIN, 0}, {socket.number(), POLLIN, 0}};
+    static_cast<void>(poll(polled, 2, milliseconds_until(deadline, longest_ms)));
+  }
+}
+
+[[noreturn]] void malformed(const control_socket& socket, const char* what) {
+  throw failure("the server at " + socket.peer() + what, close_reason::malformed);
+}
+
 }  // namespace
 
-wired_up wire_up(const socket_address& server, const hello& said, std::span<const std::byte> worker_address,
-                 steady_time deadline) {
+wired_up wire_up(const socket_address& server, const hello& said, ucx_worker& worker, steady_time deadline) {
   const byte_buffer hello_record = encode(said);
   if (hello_record.size() > hello_bytes_max)
     throw failure("token, user, secret, group and name have more than 4 KiB together");
-  wired_up done;
-  done.socket = connect_to(server, deadline);
-  write(done.socket, hello_record, deadline);
+  wired_up made;
+  made.socket = connect_to(server, deadline);
+  write(made.socket, hello_record, deadline);
   byte_buffer body;
-  if (done.socket.read_record(body, deadline) != record_kind::welcome || !decode(body.view(), done.told) ||
-      done.told.worker_address.empty() || done.told.requests_in_flight_max == 0) {
-    throw failure("the server at " + done.socket.peer() + " sent no welcome", close_reason::malformed);
+  if (made.socket.read_record(body, deadline) != record_kind::welcome || !decode(body.view(), made.told) ||
+      made.told.worker_address.empty() || made.told.requests_in_flight_max == 0) {
+    malformed(made.socket, " sent no welcome");
   }
-  write(done.socket, encode_address(worker_address), deadline);
-  if (done.socket.read_record(body, deadline) != record_kind::ready) {
-    throw failure("the server at " + done.socket.peer() + " did not become ready", close_reason::malformed);
+  write(made.socket, encode_address(worker.address()), deadline);
+  std::optional<record_kind> read;
+  go_on_until(worker, made.socket, deadline, [&] {
+    read = made.socket.take_record(body);
+    return read.has_value();
+  });
+  if (read != record_kind::ready) malformed(made.socket, " did not become ready");
+  return made;
+}
+
+void reach(ucp_ep_h endpoint, control_socket& socket, ucx_worker& worker, steady_time deadline) {
+  void* const request = worker.reach(endpoint);
+  ucs_status_t status = UCS_INPROGRESS;
+  byte_buffer body;
+  go_on_until(worker, socket, deadline, [&] {
+    if (status == UCS_INPROGRESS) status = ucx_worker::reached(request);
+    if (status != UCS_INPROGRESS) return true;
+    if (socket.take_record(body)) malformed(socket, " sent a record that does not belong there");
+    return false;
+  });
+  if (status != UCS_OK) {
+    throw failure("the server at " + socket.peer() + " cannot be reached: " + ucs_status_string(status),
+                  close_reason::lost);
   }
-  return done;
 }
 
 }  // namespace icecore::wire

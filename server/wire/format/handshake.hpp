@@ -3,8 +3,9 @@
 //   client                                    server
 //   hello: version, token, user, group   ──►  checks all of it
 //                                        ◄──  welcome: handle, limits, group, address of a UCX worker;  or goodbye
-//   address of the client's UCX worker   ──►  makes an endpoint
+//   address of the client's UCX worker   ──►  makes an endpoint, and waits until UCX has connected it
 //                                        ◄──  ready
+//   makes an endpoint, and waits likewise
 //             … frames over UCX …
 //                                        ◄──► goodbye: why the connection ends; or the end of the socket
 //

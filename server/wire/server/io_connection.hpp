@@ -1,6 +1,7 @@
 // A connection as its I/O thread sees it. Everything but the constant members and `ended` belongs to that thread.
 //
 // The life of one: made by the acceptor with the welcome; opened by the I/O thread once the client's address is there;
+// ready once UCX has connected its endpoint;
 // ended by the I/O thread, exactly once; destroyed when the last request, answer and receive that names it is gone.
 #pragma once
 
@@ -36,6 +37,7 @@ class io_connection final : public connection {
   // Of the I/O thread.
   control_socket socket;
   ucp_ep_h endpoint = nullptr;
+  bool ready = false;  // the endpoint leads to the client, who was told so
   std::uint64_t requests_in_flight = 0;
   std::uint64_t bytes_in_flight = 0;
   std::uint64_t output_bytes = 0;  // handed to UCX, not yet taken by the client

@@ -35,6 +35,10 @@ ucs_status_t io_thread::take_message(std::span<const std::byte> said, void* data
     bad_frame(sender, "its connection is unknown, or another peer's");
     return UCS_OK;
   }
+  if (!from->ready) {
+    bad_frame(sender, "it came before the server was ready");
+    return UCS_OK;
+  }
   from->last_frame = now_;
   if (from->closing != close_reason::none || !admit(*from, header)) return UCS_OK;  // the data is not fetched
   if ((how.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return begin_receive(*from, header, data);

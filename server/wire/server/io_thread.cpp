@@ -126,6 +126,7 @@ void io_thread::run() {
     // Relaxed: what is seen late is seen in the next round; before it sleeps, the thread looks again.
     if (inbox_filled_.load(std::memory_order_relaxed)) take_posted();
     const bool busy = worker_->progress() > 0;
+    if (!opening_.empty()) look_at_opening();
     if (!closing_.empty()) end_those_closing();
     if (!busy && ++idle_rounds < rounds_between_clocks) continue;
     idle_rounds = 0;
@@ -164,7 +165,7 @@ void io_thread::sleep() {
   if (!inbox_filled_.load(std::memory_order_seq_cst) && worker_->arm()) {
     const bool clocks_run = by_endpoint_.size() > 0 || stopping_;
     // Over shared memory nobody rings when there is room again for what UCX still holds: then it is looked at soon.
-    look_at_sockets(operations_ > 0 ? 1 : clocks_run ? clocks_ms : endless_ms);
+    look_at_sockets(operations_ > 0 || !opening_.empty() ? 1 : clocks_run ? clocks_ms : endless_ms);
   }
   sleeping_.store(false, std::memory_order_relaxed);  // a ring too many does no harm
 }
@@ -233,7 +234,11 @@ void io_thread::look_at_clocks() {
     return limit_ms != 0 && now_ - since > std::chrono::milliseconds(limit_ms);
   };
   for (auto& [endpoint, connection] : by_endpoint_) {
-    if (connection->output_bytes > 0 && longer(connection->output_moved, limits.not_reading_ms)) {
+    if (!connection->ready) {
+      if (longer(connection->last_frame, limits.handshake_ms)) {
+        will_close(*connection, close_reason::too_slow, "its transport was not connected in time");
+      }
+    } else if (connection->output_bytes > 0 && longer(connection->output_moved, limits.not_reading_ms)) {
       will_close(*connection, close_reason::not_reading, "its answers have not moved for too long");
     } else if (connection->requests_in_flight == 0 && longer(connection->last_frame, limits.idle_ms)) {
       will_close(*connection, close_reason::idle, "");
@@ -280,7 +285,28 @@ void io_thread::open(posted& what) {
   by_endpoint_.emplace(endpoint, &made);
   shared_->counters.connections_accepted.fetch_add(1, std::memory_order_relaxed);
   watch(sockets_.number(), made.socket.number(), &made);
-  shared_->handler.on_open(what.which);
+  opening_.emplace_back(worker_->reach(endpoint), what.which);
+}
+
+/// Invariant 5.
+void io_thread::look_at_opening() {
+  std::erase_if(opening_, [&](auto& opening) {
+    const ucs_status_t status = ucx_worker::reached(opening.first);
+    if (status == UCS_INPROGRESS) return false;
+    io_connection& made = *opening.second;
+    if (status != UCS_OK) {
+      will_close(made, close_reason::lost, std::string("it cannot be reached: ") + ucs_status_string(status));
+    } else if (made.endpoint != nullptr && made.closing == close_reason::none) {
+      become_ready(made);
+    }
+    return true;
+  });
+}
+
+void io_thread::become_ready(io_connection& made) {
+  made.ready = true;
+  made.last_frame = now_;
+  shared_->handler.on_open(made.shared());
   if (!made.socket.write_now(encode_ready().view())) will_close(made, close_reason::lost, "its control socket is full");
 }
 

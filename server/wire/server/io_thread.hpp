@@ -13,7 +13,11 @@
 //  3. No connection is ended inside a UCX callback: callbacks note the reason in `closing`, the loop ends it.
 //  4. A request is counted in requests_in_flight from when it is taken until its last answer was handed to UCX, or its
 //     connection has ended.
-//  5. `finished_` is set under the inbox's mutex, so what is posted is either taken by the thread or dropped.
+//  5. A client is told `ready` when the endpoint to it is connected, and sends no frame before. So UCX never waits for
+//  a
+//     connection with its own wiring up, which begins with a client's first frame: UCX 1.13 aborts the process when
+//     that meets a reset, or a connection of the other side (format/handshake.hpp).
+//  6. `finished_` is set under the inbox's mutex, so what is posted is either taken by the thread or dropped.
 //
 // Lifetime: shared by the endpoint, the connections and whoever still holds a request of theirs. After join() nothing
 // runs, and a late answer does no harm.
@@ -86,6 +90,8 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
   [[nodiscard]] bool done();
 
   void open(posted& what);
+  void look_at_opening();
+  void become_ready(io_connection& made);
   void recycle(std::unique_ptr<outgoing> operation);
   void transmit(io_connection& to, const frame_header& header, byte_buffer payload, std::uint64_t charged);
   ucs_status_t take_message(std::span<const std::byte> header, void* data, std::size_t bytes,
@@ -115,6 +121,7 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
   std::vector<std::shared_ptr<io_connection>> places_;  // by the lower 16 bits of a handle
   std::unordered_map<ucp_ep_h, io_connection*> by_endpoint_;
   std::vector<std::shared_ptr<io_connection>> closing_;
+  std::vector<std::pair<void*, std::shared_ptr<io_connection>>> opening_;  // UCX connects them
   std::vector<std::pair<void*, std::shared_ptr<io_connection>>> closing_endpoints_;
   std::vector<std::unique_ptr<outgoing>> spare_;
   std::size_t operations_ = 0;  // that UCX works on

@@ -173,7 +173,7 @@ bool control_socket::write_all(std::span<const std::byte> bytes, steady_time dea
   return true;
 }
 
-record_kind control_socket::read_record(byte_buffer& body, steady_time deadline) {
+std::optional<record_kind> control_socket::take_record(byte_buffer& body) {
   for (bool ended = false;;) {
     bool malformed = false;
     if (const auto read = next_record(unread(), record_bytes_max, malformed)) {
@@ -189,12 +189,22 @@ record_kind control_socket::read_record(byte_buffer& body, steady_time deadline)
     }
     if (malformed) throw failure(peer() + " does not speak icecore's protocol", close_reason::malformed);
     if (ended) throw failure("the server closed the connection during the handshake", close_reason::lost);
+    const std::size_t before = unread().size();
+    ended = read_some(record_bytes_max) == read_state::ended;
+    if (!ended && unread().size() == before) return std::nullopt;
+  }
+}
+
+void control_socket::raise_too_slow() const {
+  throw failure("the server at " + peer() + " did not answer the handshake in time", close_reason::too_slow);
+}
+
+record_kind control_socket::read_record(byte_buffer& body, steady_time deadline) {
+  for (;;) {
+    if (const auto taken = take_record(body)) return *taken;
     pollfd readable{number(), POLLIN, 0};
     const int wait_ms = milliseconds_until(deadline, 60'000);
-    if (poll(&readable, 1, wait_ms) == 0 && std::chrono::steady_clock::now() >= deadline) {
-      throw failure("the server at " + peer() + " did not answer the handshake in time", close_reason::too_slow);
-    }
-    ended = read_some(record_bytes_max) == read_state::ended;
+    if (poll(&readable, 1, wait_ms) == 0 && std::chrono::steady_clock::now() >= deadline) raise_too_slow();
   }
 }
 

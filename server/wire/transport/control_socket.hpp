@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,8 +87,12 @@ class control_socket {
   [[nodiscard]] bool write_now(std::span<const std::byte> bytes) noexcept;
   /// Writes, and waits for the socket as long as `deadline` allows.
   [[nodiscard]] bool write_all(std::span<const std::byte> bytes, steady_time deadline) noexcept;
-  /// Waits for the next record. Throws wire::failure when the peer says goodbye, is gone, or sends no record in time.
+  /// The next record, if all of it is there. Throws wire::failure when the peer says goodbye or is gone.
+  [[nodiscard]] std::optional<record_kind> take_record(byte_buffer& body);
+  /// Waits for the next record. Throws as take_record() does, and when the peer sends no record in time.
   [[nodiscard]] record_kind read_record(byte_buffer& body, steady_time deadline);
+  /// Throws the wire::failure of a server that was waited for too long.
+  [[noreturn]] void raise_too_slow() const;
 
   void close() noexcept { socket_ = descriptor(); }
 

@@ -110,6 +110,18 @@ ucp_ep_h ucx_worker::make_endpoint(std::span<const std::byte> peer, ucp_err_hand
   return nullptr;
 }
 
+void* ucx_worker::reach(ucp_ep_h endpoint) noexcept {
+  ucp_request_param_t how{};
+  return ucp_ep_flush_nbx(endpoint, &how);
+}
+
+ucs_status_t ucx_worker::reached(void* request) noexcept {
+  if (!UCS_PTR_IS_PTR(request)) return UCS_PTR_STATUS(request);
+  const ucs_status_t status = ucp_request_check_status(request);
+  if (status != UCS_INPROGRESS) ucp_request_free(request);
+  return status;
+}
+
 void* ucx_worker::close_endpoint(ucp_ep_h endpoint, bool at_once) noexcept {
   ucp_request_param_t how{};
   how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
@@ -123,6 +135,12 @@ bool ucx_worker::closed(void* request) noexcept {
   if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
   ucp_request_free(request);
   return true;
+}
+
+void ucx_worker::end_endpoint(ucp_ep_h endpoint) noexcept {
+  void* const request = close_endpoint(endpoint, true);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!closed(request) && std::chrono::steady_clock::now() < limit) progress();
 }
 
 }  // namespace icecore::wire

@@ -57,6 +57,12 @@ class ucx_worker {
   [[nodiscard]] ucp_ep_h make_endpoint(std::span<const std::byte> peer, ucp_err_handler_cb_t on_error, void* argument,
                                        std::string& why) noexcept;
 
+  /// Whether an endpoint leads to its peer, which may take round trips, and the peer's progress. Null: it does.
+  /// Otherwise a request for reached(), unless UCX refuses at once, which reached() tells, too.
+  [[nodiscard]] void* reach(ucp_ep_h endpoint) noexcept;
+  /// What has become of such a request; UCS_INPROGRESS: nothing yet. It is released otherwise.
+  [[nodiscard]] static ucs_status_t reached(void* request) noexcept;
+
   /// How many things happened.
   unsigned progress() noexcept { return ucp_worker_progress(worker_); }
 
@@ -69,7 +75,9 @@ class ucx_worker {
   /// otherwise a request that wants progress until closed() says yes.
   [[nodiscard]] void* close_endpoint(ucp_ep_h endpoint, bool at_once) noexcept;
   /// Whether such a request is complete; it is released then.
-  [[nodiscard]] bool closed(void* request) noexcept;
+  [[nodiscard]] static bool closed(void* request) noexcept;
+  /// Closes it at once, and waits for that at most a second: longer only broken ones take.
+  void end_endpoint(ucp_ep_h endpoint) noexcept;
 
  private:
   ucp_context_h context_ = nullptr;

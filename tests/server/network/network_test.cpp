@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <random>
 
 #include "network/emulated_network.hpp"
 #include "network/journal.hpp"
@@ -46,7 +47,7 @@ class Network : public ::testing::Test {
     net_->become({});
     start_server();
     ways::connect(to(ways::door::ucx))->create("journal", {.rule = remote::version_rule::write});
-    for (const ways::door each : {ways::door::grpc, ways::door::ucx}) {
+    for (const ways::door each : doors_) {
       for (int i = 0; i < 2; ++i) clients_.push_back(std::make_unique<journal>(to(each), "journal", i));
     }
   }
@@ -121,6 +122,7 @@ class Network : public ::testing::Test {
   }
 
   std::chrono::seconds deadline_ = 5s;  // of each call
+  std::vector<ways::door> doors_{ways::door::grpc, ways::door::ucx};
   const std::string grpc_address_ = std::string(emulated_network::server_loopback) + ":7480";
   const std::string ucx_address_ = std::string(emulated_network::server_address) + ":7482";
   const testing::scratch folder_{testing::place::disk};
@@ -174,6 +176,23 @@ TEST_F(Network, that_resets_connections) {
     }
   });
   EXPECT_GT(net_->counted().resets, 0U);
+}
+
+// Each step of connecting takes a while, and a reset meets each of them some time: TCP, the handshake, UCX's wiring up.
+// gRPC waits longer after each attempt that fails, so its clients would be late.
+class NetworkOfUcx : public Network {
+ protected:
+  NetworkOfUcx() { doors_ = {ways::door::ucx}; }
+};
+TEST_F(NetworkOfUcx, that_resets_connections_while_they_are_made) {
+  survives([&] {
+    net_->become({.delay = 10ms});
+    std::mt19937 random(7);
+    for (const auto until = clock::now() + trouble_time(); clock::now() < until;) {
+      std::this_thread::sleep_for(10ms + std::chrono::milliseconds(random() % 130));
+      net_->reset_connections();
+    }
+  });
 }
 
 // The server is another process when the network is back: the clients' connections are half open.
