@@ -1,6 +1,8 @@
 // Peers that do not know the token or the protocol, and peers that know both and break the rules.
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "wire/client/wire_up.hpp"
 #include "wire_support.hpp"
 
@@ -111,7 +113,7 @@ TEST_F(WireStrangers, APeerThatVanishesDuringTheHandshakeIsForgotten) {
 /// `ready` says that UCX has connected the server's endpoint, which takes the client's progress.
 TEST(WireReady, AClientThatUcxDoesNotConnectIsSentAwayInTime) {
   server_settings settings = settings_of_server(transport::tcp);
-  settings.limits.handshake_ms = 200;
+  settings.limits.handshake_ms = 1000;
   service answers;
   const server_endpoint server(settings, answers);
   const ucx_worker idle({.way = transport::tcp, .network_devices = "lo"});
@@ -146,7 +148,9 @@ class WireRuleBreakers : public WireStrangers {
     while (!worker_.closed(closing)) worker_.progress();
   }
 
-  void send(std::span<const std::byte> header, std::span<const std::byte> payload) {
+  void send(std::span<const std::byte> header_given, std::span<const std::byte> payload_given) {
+    const byte_buffer& header = sent_.emplace_back(header_given);
+    const byte_buffer& payload = sent_.emplace_back(payload_given);
     ucp_request_param_t how{};
     how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     how.flags = UCP_AM_SEND_FLAG_REPLY;
@@ -174,6 +178,7 @@ class WireRuleBreakers : public WireStrangers {
     well_behaved_client_is_served();
   }
 
+  std::deque<byte_buffer> sent_;  // UCX reads them until the endpoint is closed
   ucx_worker worker_;
   wired_up wired_;
   ucp_ep_h endpoint_ = nullptr;
