@@ -52,12 +52,20 @@ void pool_copy::copy_pages(std::uint64_t end, unsigned threads, const std::funct
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> done{0};
   run_on_threads(static_cast<unsigned>(std::min<std::uint64_t>(threads, pieces)), [&](unsigned thread) {
+    // Of each thread at most two pieces are on their way to the device: a sync of another file may have to wait for all
+    // that is on its way (ext4 commits its journal in one sequence), and the copied store's writers sync meanwhile.
+    std::uint64_t last = 0;
+    std::uint64_t last_size = 0;
     // relaxed, both: only the counts matter
     for (std::uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
       const std::uint64_t from = begin + i * piece;
       const std::uint64_t size = std::min(piece, end - from);
       copier_.copy(from, size);
-      begin_writing({to_->descriptor(), &to_->path()}, from, size);  // the device need not wait for the sync
+      const range_copier::file target{to_->descriptor(), &to_->path()};
+      begin_writing(target, from, size);  // the device need not wait for the sync
+      if (last_size > 0) await_writing(target, last, last_size);
+      last = from;
+      last_size = size;
       const std::uint64_t now = done.fetch_add(size, std::memory_order_relaxed) + size;
       if (thread == 0) copied(now);
     }

@@ -15,6 +15,7 @@
 #include "icecore/error.hpp"
 #include "service/json_text.hpp"
 #include "service/snapshot/files.hpp"
+#include "service/snapshot/stepped_back.hpp"
 #include "service/steps.hpp"
 
 namespace icecore::service {
@@ -81,14 +82,16 @@ snapshot_report write_snapshot_of_server(const server_snapshot& what, const icec
   std::uint64_t done = 0;
   std::uint64_t total = 0;
   for (const snapshot_part& part : parts) total += part.taken.bytes();
-  while (!parts.empty()) {
-    const std::uint64_t bytes = parts.front().taken.bytes();
-    write_file(parts.front(), folder.place(), manifest.files, [&](const icecore::progress&) { what.look(); });
-    parts.erase(parts.begin());  // what was dropped meanwhile takes no space any longer
-    done += bytes;
-    if (on_progress) on_progress({.what = "writing the snapshot", .done = done, .total = total, .unit = "bytes"});
-    what.look();
-  }
+  stepped_back([&] {
+    while (!parts.empty()) {
+      const std::uint64_t bytes = parts.front().taken.bytes();
+      write_file(parts.front(), folder.place(), manifest.files, [&](const icecore::progress&) { what.look(); });
+      parts.erase(parts.begin());  // what was dropped meanwhile takes no space any longer
+      done += bytes;
+      if (on_progress) on_progress({.what = "writing the snapshot", .done = done, .total = total, .unit = "bytes"});
+      what.look();
+    }
+  });
   write_manifest(folder.place(), manifest);
   folder.complete();
   return report_of(what.to, manifest.files);
@@ -113,12 +116,14 @@ struct group_snapshots::running {
     std::optional<failure> why;
     try {
       std::vector<snapshot_file> files;
-      for (const snapshot_part& part : parts) {
-        write_file(part, new_folder::partial_of(to), files, [this](const icecore::progress&) {
-          if (cancelled.load(std::memory_order_relaxed))
-            throw icecore::error(errc::cancelled, "the snapshot was given up");
-        });
-      }
+      stepped_back([&] {
+        for (const snapshot_part& part : parts) {
+          write_file(part, new_folder::partial_of(to), files, [this](const icecore::progress&) {
+            if (cancelled.load(std::memory_order_relaxed))
+              throw icecore::error(errc::cancelled, "the snapshot was given up");
+          });
+        }
+      });
       write_whole(list_of(server), text_of(files));
     } catch (...) {
       why = failure_of(std::current_exception());

@@ -28,6 +28,15 @@ void begin_writing(const range_copier::file& of, std::uint64_t offset, std::uint
       sync_file_range(of.descriptor, static_cast<off_t>(offset), static_cast<off_t>(size), SYNC_FILE_RANGE_WRITE));
 }
 
+void await_writing(const range_copier::file& of, std::uint64_t offset, std::uint64_t size) {
+  const int refused =
+      sync_file_range(of.descriptor, static_cast<off_t>(offset), static_cast<off_t>(size), SYNC_FILE_RANGE_WAIT_BEFORE);
+  // Who asks is told of a failed write once: the sync at the end would not tell it again.
+  if (refused != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
+    raise_errno(errno, "writing", of.path->native());
+  }
+}
+
 void range_copier::copy(std::uint64_t offset, std::uint64_t size) {
   const std::uint64_t begin = offset;
   // relaxed: a hint that guards no data

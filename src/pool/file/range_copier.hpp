@@ -31,6 +31,8 @@ class range_copier {
   std::atomic<bool> kernel_copies_{true};
 };
 
+/// Waits until the device has what begin_writing() began. Throws errc::io, no_space if it has not taken it.
+void await_writing(const range_copier::file& of, std::uint64_t offset, std::uint64_t size);
 /// Lets the device begin to write a range: a hint that shortens the wait of a later fsync.
 void begin_writing(const range_copier::file& of, std::uint64_t offset, std::uint64_t size) noexcept;
 
