@@ -47,7 +47,7 @@ def groups(servers, options, work):
     """Seconds of each work by transport, number of servers and grouping; the groups run in turns."""
     taken = {}
     for _ in range(options.repetitions):
-        for transport in TRANSPORTS:
+        for transport in options.transports:
             for count in counts(options):
                 for grouping in options.groupings if count > 1 else ("dependent",):
                     for line in on_group(servers, options, grouping, count, transport, work):
@@ -67,7 +67,7 @@ def paper(servers, options):
         print(f"{transport}, {count} servers and clients, {grouping if count > 1 else 'one server'}: {told(seconds, '.1f')} s, "
               f"{told([options.records / s for s in seconds])} inserts/s, speed-up {told(speed_up, '.2f')}"
               f"{f', the paper: {PAPER_SECONDS[transport]} s for 10 million' if count == 1 else ''}", flush=True)
-    for transport in TRANSPORTS:
+    for transport in options.transports:
         for count in counts(options):
             if count > 1 and len(options.groupings) > 1:
                 dependent, independent = (taken["insert", transport, count, g] for g in ("dependent", "independent"))
