@@ -26,7 +26,7 @@ LAYERS = ("base", "filter", "pool", "index", "history", "store", "query")
 # What makes something durable, or orders it, by its name.
 FENCES = ("fence", "order", "fence_after_rmw", "fence_after_index_publish", "atomic_thread_fence", "atomic_signal_fence", "drain_")
 SYNCS = ("sync", "sync_pages", "sync_file", "sync_with_directory", "persist", "fdatasync", "fsync", "await_flushed",
-         "persist_record", "persist_before_return", "persist_before_linking")
+         "persist_record", "persist_before_return", "persist_before_link")
 FLUSHES = ("flush", "flush_", "flush_fresh", "flush_head", "flush_leaf_of", "for_each_cache_line")
 KIND_OF = {**dict.fromkeys(FENCES, "fence"), **dict.fromkeys(SYNCS, "sync"), **dict.fromkeys(FLUSHES, "flush")}
 CALL = re.compile(r"(?<![\w.>:])((?:[\w\[\]]+(?:\([^()]*\))?(?:\.|->|::))*)(" + "|".join(KIND_OF) + r")\(")
@@ -197,6 +197,13 @@ def record(mutant: Mutant, line: str) -> None:
                    f"caught_by = [{json.dumps(line)}]\n")
 
 
+def stale() -> list[tuple]:
+    """The verdicts of places that are not there any more: where a line has changed, what notices it may have, too."""
+    there = {place.key for place in all_places()}
+    verdicts = [*read_verdicts("caught.toml", "caught_by"), *read_verdicts("kept.toml", "reason")]
+    return [key for key in verdicts if key not in there]
+
+
 def print_table() -> int:
     """Counts the places of each file: caught, kept with a reason, not known; and tells of what is kept, and of what is
     not known. The exit code tells whether all are known."""
@@ -215,7 +222,7 @@ def print_table() -> int:
         for place in places:
             if place.key in kept if chosen else place.key not in kept and place.key not in caught:
                 print(f"  {place.file}:{place.number}: {place.takes_away}: {chosen[place.key] if chosen else place.line}")
-    stale = [key for key in [*caught, *kept] if key not in {p.key for p in places}]
-    for key in stale:
+    gone = stale()
+    for key in gone:
         print(f"not there any more: {key[0]}: {key[2]}")
-    return 1 if all_of[2] or stale else 0
+    return 1 if all_of[2] or gone else 0

@@ -1,12 +1,15 @@
 """The mutants fit the sources, and what reads them finds the faults that an entry can have."""
 
+import re
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import compiles
 import entries
 import generate
 import schemata
@@ -56,7 +59,38 @@ class Entries(unittest.TestCase):
         self.assertIn("another one has its name", faults[0])
 
 
+class Compiled(unittest.TestCase):
+    FLAGS = types.SimpleNamespace(
+        folder="/", near=lambda file: f"c++ -std=c++20 -I{entries.PROJECT}/src -I{entries.PROJECT}/include")
+
+    def mutant(self, name, old, new, file="src/base/locks/fence.hpp"):
+        return entries.mutant_of({"name": name, "takes_away": "fence", "file": file, "old": old, "new": new,
+                                  "caught_by": ["x"]})
+
+    def test_the_one_that_does_not_compile_is_told(self):
+        sound = self.mutant("sound", "fence_after_rmw", "fence_before_rmw")
+        broken = self.mutant("broken", "#pragma once", "#pragma once\nthis->")
+        self.assertEqual(compiles.faults([sound], self.FLAGS), [])
+        ((told, why),) = compiles.faults([broken, sound], self.FLAGS)
+        self.assertIs(told, broken)
+        self.assertIn("error: ", why)
+
+    def test_mutants_of_one_file_are_read_together_where_they_do_not_overlap(self):
+        first = self.mutant("first", "#pragma once", "")
+        within = self.mutant("within", "pragma once", "")
+        last = self.mutant("last", "fence_after_rmw", "x")
+        other = self.mutant("other", "#pragma once", "", "src/base/locks/looks.hpp")
+        self.assertEqual(compiles.together([last, within, other, first]), [[first, last], [within], [other]])
+
+
 class Places(unittest.TestCase):
+    def test_each_verdict_is_of_a_place_that_is_there(self):
+        self.assertEqual(generate.stale(), [])
+
+    def test_each_call_that_is_taken_out_is_called_somewhere(self):
+        sources = "".join(path.read_text(encoding="utf-8") for path in Path(entries.PROJECT, "src").rglob("*.[ch]pp"))
+        self.assertEqual([name for name in generate.KIND_OF if not re.search(rf"\b{name}\(", sources)], [])
+
     def places(self, text):
         return generate.places_of("src/a.cpp", text)
 
