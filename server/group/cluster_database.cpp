@@ -207,6 +207,10 @@ std::uint64_t cluster_database::share_of(std::uint64_t quota_bytes) const {
 bool cluster_database::is_near(std::string_view key) const noexcept {
   const shared lock = calls_.enter_anyway();
   if (!cluster_) return true;  // it fails at once
+  return is_written_here(key);
+}
+
+bool cluster_database::is_written_here(std::string_view key) const {
   return cluster_->owner_of(key) == cluster_->rank() &&
          cluster_->local().durability().mode != icecore::durability::operation;
 }
@@ -216,9 +220,7 @@ bool cluster_database::is_near(std::string_view key) const noexcept {
 // fails after it has written.
 std::optional<icecore::version> cluster_database::put_at_once(std::string_view key, std::string_view value) {
   const shared lock = open();
-  if (cluster_->owner_of(key) != cluster_->rank() ||
-      cluster_->local().durability().mode == icecore::durability::operation)
-    return std::nullopt;
+  if (!is_written_here(key)) return std::nullopt;
   service::require_client_key(key);
   const service::gate::pass inside = writes_.enter();
   space_->require(key.size() + value.size(), false);

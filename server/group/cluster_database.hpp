@@ -113,6 +113,8 @@ class cluster_database final : public service::database {
   void require_open() const;
   std::string order_all(const std::string& order);
   [[nodiscard]] bool is_near(std::string_view key) const noexcept;
+  /// By this server alone, and without waiting for a sync. The database is open.
+  [[nodiscard]] bool is_written_here(std::string_view key) const;
   [[nodiscard]] service::outcome at_owner(const service::transaction& what);
   [[nodiscard]] service::outcome execute_here(std::string_view key, std::optional<std::string>& value,
                                               const service::transaction& what, bool& changed);
