@@ -4,6 +4,7 @@
 
 #include "wire/format/fields.hpp"
 #include "wire/format/frame.hpp"
+#include "wire/format/frame_input.hpp"
 #include "wire/format/handshake.hpp"
 
 namespace icecore::wire {
@@ -77,11 +78,62 @@ TEST(Frame, HeadersOfOtherLengthsMagicFormatFlagsOrPayloadAreRefused) {
   bad = good;
   bad.format = 2;
   EXPECT_EQ(read_header(bytes_of(bad), 5, read), frame_defect::unknown_format);
-  for (const unsigned flags : {2U, 5U, 6U, 7U, 8U, 128U}) {
+  for (const unsigned flags : {2U, 5U, 6U, 7U, 10U, 13U, 16U, 128U}) {
     bad = good;
     bad.flags = static_cast<std::uint8_t>(flags);
     EXPECT_EQ(read_header(bytes_of(bad), 5, read), frame_defect::unknown_flags) << flags;
   }
+}
+
+TEST(Frame, AMessageIsNoLongerThanAPiece) {
+  frame_header read;
+  frame_header header{.payload_bytes = piece_bytes};
+  EXPECT_EQ(read_header(bytes_of(header), piece_bytes, read), frame_defect::none);
+  header.payload_bytes = piece_bytes + 1;
+  EXPECT_EQ(read_header(bytes_of(header), piece_bytes + 1, read), frame_defect::long_message);
+  header.flags = flag_piece;
+  header.payload_bytes = 100'000;
+  EXPECT_EQ(read_header(bytes_of(header), piece_bytes, read), frame_defect::none);
+  EXPECT_EQ(read_header(bytes_of(header), piece_bytes + 1, read), frame_defect::long_message);
+}
+
+TEST(Frame, APieceIsShorterThanItsFrameAndNotEmpty) {
+  frame_header read;
+  const frame_header piece{.flags = flag_piece, .payload_bytes = 5};
+  EXPECT_EQ(read_header(bytes_of(piece), 1, read), frame_defect::none);
+  EXPECT_EQ(read_header(bytes_of(piece), 4, read), frame_defect::none);
+  for (const std::size_t bytes : {0U, 5U, 6U}) {
+    EXPECT_EQ(read_header(bytes_of(piece), bytes, read), frame_defect::contradictory_length) << bytes;
+  }
+}
+
+TEST(FrameInput, PutsPiecesTogetherAndNothingElse) {
+  using state = frame_input::state;
+  const std::string text(100, 'p');
+  const byte_buffer payload = byte_buffer(std::as_bytes(std::span(text)));
+  const frame_header header{.flags = flag_answer, .request = 7, .payload_bytes = 100};
+  const auto piece = [&](std::size_t at, std::size_t bytes) { return payload.view().subspan(at, bytes); };
+  frame_input input;
+  input.begin(header);
+  EXPECT_TRUE(input.under_way());
+  EXPECT_EQ(input.add(header, piece(0, 60)), state::more);
+  EXPECT_EQ(input.add(header, piece(60, 40)), state::whole);
+  EXPECT_FALSE(input.under_way());
+  EXPECT_TRUE(std::ranges::equal(input.take().view(), payload.view()));
+
+  input.leave_out(header);
+  EXPECT_FALSE(input.wanted());
+  EXPECT_EQ(input.add(header, piece(0, 99)), state::more);
+  EXPECT_EQ(input.add(header, piece(99, 1)), state::left_out);
+
+  input.begin(header);
+  EXPECT_EQ(input.add(header, piece(0, 60)), state::more);
+  EXPECT_EQ(input.add(header, piece(0, 60)), state::broken);  // more than is missing
+  frame_header other = header;
+  other.request = 8;
+  EXPECT_EQ(input.add(other, piece(60, 40)), state::broken);
+  input.clear();
+  EXPECT_FALSE(input.under_way());
 }
 
 TEST(Handshake, RecordsAreReadBack) {

@@ -1,6 +1,8 @@
 // The limits of a server: all is well at the value, and not above it.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "wire/client/wire_up.hpp"
 #include "wire_support.hpp"
 
@@ -10,7 +12,8 @@ namespace {
 /// A peer that sends what a client endpoint would not, since that one keeps to the welcome.
 class careless_peer {
  public:
-  explicit careless_peer(const server_endpoint& server) : worker_({.way = transport::shared_memory}) {
+  explicit careless_peer(const server_endpoint& server, transport way = transport::shared_memory)
+      : worker_({.way = way, .network_devices = way == transport::tcp ? "lo" : ""}) {
     worker_.receive_with(
         [](void* self, const void*, std::size_t, void*, std::size_t, const ucp_am_recv_param_t*) {
           ++static_cast<careless_peer*>(self)->answers_;
@@ -33,16 +36,23 @@ class careless_peer {
   }
 
   void send(std::uint16_t operation, byte_buffer sent) {
+    const std::size_t bytes = sent.size();
+    send_pieces(operation, std::move(sent), bytes);
+  }
+  /// Only so many of its pieces.
+  void send_pieces(std::uint16_t operation, byte_buffer sent, std::size_t bytes) {
     const byte_buffer& payload = payloads_.emplace_back(std::move(sent));
-    headers_.push_back({.operation = operation,
+    headers_.push_back({.flags = payload.size() > piece_bytes ? flag_piece : std::uint8_t{0},
+                        .operation = operation,
                         .connection = wired_.told.connection,
-                        .request = static_cast<std::uint32_t>(headers_.size()),
+                        .request = requests_++,
                         .payload_bytes = static_cast<std::uint32_t>(payload.size())});
-    ucp_request_param_t how{};
-    how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    how.flags = UCP_AM_SEND_FLAG_REPLY;
-    static_cast<void>(ucp_am_send_nbx(endpoint_, frame_message, &headers_.back(), sizeof(frame_header), payload.data(),
-                                      payload.size(), &how));
+    std::size_t at = 0;
+    do {
+      const std::size_t piece = std::min(piece_bytes, bytes - at);
+      send_message(headers_.back(), payload.data() + at, piece);
+      at += piece;
+    } while (at < bytes);
   }
   /// Progress until the server has said goodbye, and why.
   close_reason listen(bool takes_answers = true) {
@@ -64,13 +74,31 @@ class careless_peer {
   }
 
  private:
+  void send_message(const frame_header& header, const std::byte* payload, std::size_t bytes) {
+    ucp_request_param_t how{};
+    how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    how.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
+    static_cast<void>(ucp_am_send_nbx(endpoint_, frame_message, &header, sizeof(frame_header), payload, bytes, &how));
+  }
+
   ucx_worker worker_;
   wired_up wired_;
+  std::uint32_t requests_ = 0;
   ucp_ep_h endpoint_ = nullptr;
   std::deque<frame_header> headers_;  // UCX reads them, and the payloads, until they are sent
   std::deque<byte_buffer> payloads_;
   unsigned answers_ = 0;
 };
+
+/// Of this process's own memory. The queues of its peers, which UCX maps, are not part of it.
+std::uint64_t anonymous_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (std::uint64_t kibibytes = 0; word == "RssAnon:" && status >> kibibytes) return kibibytes * 1024;
+  }
+  ADD_FAILURE() << "the kernel does not tell RssAnon";
+  return 0;
+}
 
 TEST(WireLimits, SettingsThatCannotWorkAreRefused) {
   service answers;
@@ -226,8 +254,66 @@ TEST(WireLimits, MoreOutputThanIsAllowedCutsTheConnection) {
   for (int i = 0; i < 4; ++i) peer.send(hold, pattern(7'000));
   ASSERT_TRUE(answers.wait_until_held(4));
   answers.let_go();
-  peer.send(parts, number(100));  // 33 parts of 20,000 bytes and more in one request
+  peer.send(parts, number(200));  // 67 parts of 20,000 bytes and more in one request: its queue takes 26 of them
   EXPECT_EQ(peer.listen(false), close_reason::not_reading);
+}
+
+/// Nothing of connections that are cut with answers and requests under way stays: neither what is charged, nor memory.
+void cut_many(transport way, int peers, std::uint32_t more_than_fits) {
+  service answers;
+  server_settings settings = settings_of_server(way);
+  settings.limits.output_bytes_max = 1'000'000;
+  settings.limits.bytes_all_max = 8'000'000;  // fewer bytes than ten of them leave behind
+  server_endpoint server(settings, answers);
+  const auto cut_one = [&] {
+    careless_peer peer(server, way);
+    peer.send(parts, number(more_than_fits));           // on the way to the peer, and than the limit
+    peer.send_pieces(hold, pattern(300'000), 100'000);  // under way when the connection is cut
+    EXPECT_EQ(peer.listen(false), close_reason::not_reading);
+  };
+  for (int i = 0; i < peers / 4; ++i) cut_one();
+  const std::uint64_t before = anonymous_bytes();
+  for (int i = peers / 4; i < peers; ++i) cut_one();
+  EXPECT_LE(anonymous_bytes(), before + 30'000'000);
+  const auto limit = soon();
+  while (server.counters().bytes_held != 0 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_EQ(server.counters().bytes_held, 0U);
+  EXPECT_EQ(server.counters().requests_in_flight, 0U);
+  client_endpoint other(settings_of_client(server, way));
+  EXPECT_EQ(other.call(echo, 0, pattern(7'000'000), soon()).status, status_ok);
+}
+
+TEST(WireLimits, ConnectionsThatAreCutLeaveNothingOverSharedMemory) { cut_many(transport::shared_memory, 60, 400); }
+TEST(WireLimits, ConnectionsThatAreCutLeaveNothingOverTcp) { cut_many(transport::tcp, 20, 2'500); }
+
+/// A long request under way, and then silence.
+TEST(WireLimits, ALongRequestArrivesInTimeOrItsConnectionIsCut) {
+  service answers;
+  server_settings settings = settings_of_server();
+  settings.limits.frame_ms = 200;
+  server_endpoint server(settings, answers);
+  client_endpoint other(settings_of_client(server));
+  careless_peer peer(server);
+  peer.send_pieces(echo, pattern(100'000), 50'000);
+  static_cast<void>(peer.listen());  // which takes this reason for its own
+  EXPECT_EQ(answers.wait_for_close(), close_reason::too_slow);
+  EXPECT_EQ(other.call(echo, 0, pattern(100'000), soon()).how, outcome::answered);
+  EXPECT_EQ(server.counters().bytes_held, 0U);
+  EXPECT_EQ(server.counters().requests_in_flight, 0U);
+}
+
+TEST(WireLimits, ALongRequestThatIsRefusedIsPassedOver) {
+  service answers;
+  server_settings settings = settings_of_server();
+  settings.limits.bytes_all_max = 50'000;
+  server_endpoint server(settings, answers);
+  client_endpoint client(settings_of_client(server));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(client.call(echo, 0, pattern(100'000), soon()).status, status_busy);
+    const answer got = client.call(echo, 0, pattern(20'000), soon());
+    EXPECT_EQ(got.status, status_ok);
+    EXPECT_TRUE(same(got.payload, pattern(20'000)));
+  }
 }
 
 TEST(WireLimits, AnIdleConnectionIsClosedABusyOneIsNot) {

@@ -148,12 +148,12 @@ class WireRuleBreakers : public WireStrangers {
     while (!worker_.closed(closing)) worker_.progress();
   }
 
-  void send(std::span<const std::byte> header_given, std::span<const std::byte> payload_given) {
+  void send(std::span<const std::byte> header_given, std::span<const std::byte> payload_given, unsigned flags = 0) {
     const byte_buffer& header = sent_.emplace_back(header_given);
     const byte_buffer& payload = sent_.emplace_back(payload_given);
     ucp_request_param_t how{};
     how.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    how.flags = UCP_AM_SEND_FLAG_REPLY;
+    how.flags = UCP_AM_SEND_FLAG_REPLY | flags;
     void* const request =
         ucp_am_send_nbx(endpoint_, frame_message, header.data(), header.size(), payload.data(), payload.size(), &how);
     if (request != nullptr && !UCS_PTR_IS_ERR(request)) requests_.push_back(request);
@@ -175,6 +175,14 @@ class WireRuleBreakers : public WireStrangers {
     send(std::as_bytes(std::span(&header, 1)), std::vector<std::byte>(payload_bytes));
     EXPECT_EQ(listen(), close_reason::malformed);
     EXPECT_EQ(answers_.wait_for_close(), close_reason::malformed);
+    well_behaved_client_is_served();
+  }
+
+  void sends_a_long_message(unsigned flags) {
+    frame_header header = good();
+    header.payload_bytes = 1'000'000;
+    send(std::as_bytes(std::span(&header, 1)), std::vector<std::byte>(header.payload_bytes), flags);
+    EXPECT_EQ(listen(), close_reason::malformed);
     well_behaved_client_is_served();
   }
 
@@ -222,6 +230,34 @@ TEST_F(WireRuleBreakers, AnAnswerInPlaceOfARequest) {
   sends_a_bad_frame(header);
 }
 
+TEST_F(WireRuleBreakers, ALongMessageByRendezvous) { sends_a_long_message(UCP_AM_SEND_FLAG_RNDV); }
+TEST_F(WireRuleBreakers, ALongMessageInOne) { sends_a_long_message(UCP_AM_SEND_FLAG_EAGER); }
+
+TEST_F(WireRuleBreakers, AFrameBetweenThePiecesOfAnother) {
+  frame_header header = good();
+  header.flags = flag_piece;
+  header.payload_bytes = 100'000;
+  send(std::as_bytes(std::span(&header, 1)), std::vector<std::byte>(1'000));
+  sends_a_bad_frame(good());
+}
+
+TEST_F(WireRuleBreakers, APieceOfAnotherFrame) {
+  frame_header header = good();
+  header.flags = flag_piece;
+  header.payload_bytes = 100'000;
+  send(std::as_bytes(std::span(&header, 1)), std::vector<std::byte>(1'000));
+  ++header.request;
+  sends_a_bad_frame(header, 1'000);
+}
+
+TEST_F(WireRuleBreakers, MorePiecesThanAreMissing) {
+  frame_header header = good();
+  header.flags = flag_piece;
+  header.payload_bytes = 2'000;
+  send(std::as_bytes(std::span(&header, 1)), std::vector<std::byte>(1'500));
+  sends_a_bad_frame(header, 501);
+}
+
 TEST_F(WireRuleBreakers, AnUnknownHandle) {
   frame_header header = good();
   header.connection ^= 0x00010000U;
@@ -251,8 +287,9 @@ TEST_F(WireRuleBreakers, BytesOnTheControlSocket) {
 TEST_F(WireRuleBreakers, APeerCutInTheMiddleOfALongRequest) {
   frame_header header = good();
   header.payload_bytes = 4'000'000;
-  const std::vector<std::byte> payload(header.payload_bytes);
-  send(std::as_bytes(std::span(&header, 1)), payload);  // the server asks for the data, which never comes
+  header.flags = flag_piece;
+  const std::vector<std::byte> piece(piece_bytes);
+  for (int i = 0; i < 10; ++i) send(std::as_bytes(std::span(&header, 1)), piece);
   wired_.socket.close();
   EXPECT_EQ(answers_.wait_for_close(), close_reason::lost);
   well_behaved_client_is_served();

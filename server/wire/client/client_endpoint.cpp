@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "wire/client/client_operations.hpp"
+#include "wire/client/slot.hpp"
 #include "wire/client/wire_up.hpp"
 #include "wire/transport/failure.hpp"
 
@@ -187,6 +187,7 @@ void client_endpoint::drive(lock& held, const Condition& holds, steady_time dead
   auto last_event = std::chrono::steady_clock::now();
   while (!holds() && ended() == close_reason::none) {
     const bool happened = worker_.progress() > 0;
+    if (output_.can_go()) static_cast<void>(send_waiting());
     if (loss_ != close_reason::none) end_connection(loss_);
     if (!finished_.empty()) run_finished(held);
     if (wanting_.load(std::memory_order_relaxed) > 0) let_others_in(held);
@@ -197,7 +198,7 @@ void client_endpoint::drive(lock& held, const Condition& holds, steady_time dead
     if (now >= deadline) break;
     if (now - last_tick_ >= tick_interval) {
       tick(now);  // it may have made the condition true, or completions due: the loop looks before it sleeps
-    } else if (core_.wanted_by_others() && operations_ == 0 ? !happened : now - last_event >= settings_.spin) {
+    } else if (core_.wanted_by_others() && !output_.under_way() ? !happened : now - last_event >= settings_.spin) {
       // What UCX still holds over shared memory rings nobody: for that it is polled in any case.
       core_.look();
       sleep(held, deadline);
@@ -218,7 +219,7 @@ void client_endpoint::let_others_in(lock& held) {
 void client_endpoint::sleep(lock& held, steady_time deadline) {
   if (!worker_.arm()) return;
   // Over shared memory nobody rings when there is room again for what UCX still holds: then it is looked at soon.
-  const int longest_ms = operations_ > 0        ? 1
+  const int longest_ms = output_.under_way()    ? 1
                          : completions_due_ > 0 ? static_cast<int>(tick_interval.count())
                                                 : longest_sleep_ms;
   pollfd polled[] = {
@@ -316,7 +317,11 @@ void client_endpoint::note_loss(close_reason reason) noexcept {
 
 void client_endpoint::end_connection(close_reason reason) {
   if (ended() != close_reason::none) return;
-  if (endpoint_ != nullptr) worker_.end_endpoint(std::exchange(endpoint_, nullptr));
+  // With a message under way it would not be safe over TCP (server/io_thread.hpp, invariant 7): the worker's end ends
+  // it.
+  ucp_ep_h const endpoint = std::exchange(endpoint_, nullptr);
+  if (endpoint != nullptr && !output_.under_way()) worker_.end_endpoint(endpoint);
+  output_.drop_waiting();
   ended_.store(reason, std::memory_order_release);
   for (slot& each : slots_) {
     if (each.used && !each.done) {

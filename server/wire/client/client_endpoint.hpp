@@ -20,7 +20,7 @@
 //     counts are never above this side's, and no later request is mistaken for it.
 //
 // Not usable in a child process after fork: connect there anew. Errors: the constructor throws wire::failure; later
-// ones are told with answers. Cost: a call is one message each way; payloads of 8 KiB and more go by rendezvous.
+// ones are told with answers. Cost: a call is one message each way; payloads of more than 8,000 bytes go in pieces.
 #pragma once
 
 #include <atomic>
@@ -37,8 +37,10 @@
 
 #include "wire/client/answer.hpp"
 #include "wire/format/frame.hpp"
+#include "wire/format/frame_input.hpp"
 #include "wire/format/handshake.hpp"
 #include "wire/transport/control_socket.hpp"
+#include "wire/transport/frame_output.hpp"
 #include "wire/transport/polling.hpp"
 #include "wire/transport/ucx.hpp"
 
@@ -90,8 +92,6 @@ class client_endpoint {
 
  private:
   struct slot;
-  struct outgoing;
-  struct receiving;
   struct finished {
     completion done;
     answer what;
@@ -100,14 +100,14 @@ class client_endpoint {
 
   static ucs_status_t on_message(void* self, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t* how);
-  static void on_received(void* request, ucs_status_t status, std::size_t bytes, void* operation);
-  static void on_sent(void* request, ucs_status_t status, void* operation);
+  static void on_sent(void* request, ucs_status_t status, void* self);
   static void on_endpoint_error(void* self, ucp_ep_h endpoint, ucs_status_t status);
 
   [[nodiscard]] lock enter();
   [[nodiscard]] slot* begin(lock& held, std::uint16_t operation, std::uint32_t database, byte_buffer&& payload,
                             completion& done, steady_time deadline);
-  [[nodiscard]] bool transmit(slot& of, std::uint16_t operation, std::uint32_t database, byte_buffer&& payload);
+  [[nodiscard]] bool transmit(const slot& of, std::uint16_t operation, std::uint32_t database, byte_buffer&& payload);
+  bool send_waiting();
   template <class Condition>
   bool wait_for(lock& held, const Condition& holds, steady_time deadline);
   template <class Condition>
@@ -121,10 +121,9 @@ class client_endpoint {
     return ended() == close_reason::none && (completions_due_ > 0 || settings_.on_unasked);
   }
 
-  void take_message(std::span<const std::byte> said, void* data, std::size_t bytes, std::uint64_t attributes,
-                    bool& fetched);
+  void take_message(std::span<const std::byte> said, std::span<const std::byte> payload);
   void take_part(const frame_header& header, byte_buffer payload);
-  void part_in_order(slot& of, const frame_header& header, byte_buffer payload);
+  void take_answer(slot& of, const frame_header& header, byte_buffer payload);
   void complete(slot& of, answer&& what);
   void release(slot& which);
   [[nodiscard]] slot* find(std::uint32_t request);
@@ -133,6 +132,7 @@ class client_endpoint {
   void end_connection(close_reason reason);
 
   client_settings settings_;
+  frame_output output_;  // outlives the worker, which reads it; under mutex_
   ucx_worker worker_;
   control_socket socket_;
   welcome told_;
@@ -158,9 +158,8 @@ class client_endpoint {
   std::uint64_t bytes_under_way_ = 0;
   std::size_t under_way_ = 0;        // slots that are not free
   std::size_t completions_due_ = 0;  // of these, with a completion that has not run
-  std::size_t operations_ = 0;       // that UCX works on
   std::vector<finished> finished_;
-  std::vector<std::unique_ptr<outgoing>> spare_;
+  frame_input input_;
   steady_time last_tick_{};
   std::thread thread_;
 };

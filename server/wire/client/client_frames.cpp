@@ -2,16 +2,9 @@
 #include <utility>
 
 #include "wire/client/client_endpoint.hpp"
-#include "wire/client/client_operations.hpp"
+#include "wire/client/slot.hpp"
 
 namespace icecore::wire {
-
-namespace {
-
-constexpr std::size_t spare_requests_max = 1024;
-constexpr std::size_t early_parts_max = 4096;  // a server that lets parts overtake by more is broken
-
-}  // namespace
 
 // ---- out
 
@@ -56,51 +49,30 @@ client_endpoint::slot* client_endpoint::begin(lock& held, std::uint16_t operatio
   return nullptr;
 }
 
-bool client_endpoint::transmit(slot& of, std::uint16_t operation, std::uint32_t database, byte_buffer&& payload) {
-  std::unique_ptr<outgoing> sending;
-  if (spare_.empty()) {
-    sending = std::make_unique<outgoing>();
-  } else {
-    sending = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  sending->self = this;
-  sending->header = {.operation = operation,
-                     .database = database,
-                     .connection = told_.connection,
-                     .request = of.number(),
-                     .payload_bytes = static_cast<std::uint32_t>(payload.size())};
-  sending->payload = std::move(payload);
-  ucp_request_param_t how{};
-  how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  how.flags = UCP_AM_SEND_FLAG_REPLY;  // so the server sees from which endpoint it comes
-  how.cb.send = &client_endpoint::on_sent;
-  how.user_data = sending.get();
-  void* const request = ucp_am_send_nbx(endpoint_, frame_message, &sending->header, sizeof(frame_header),
-                                        sending->payload.data(), sending->payload.size(), &how);
-  if (UCS_PTR_IS_ERR(request)) {
+bool client_endpoint::transmit(const slot& of, std::uint16_t operation, std::uint32_t database, byte_buffer&& payload) {
+  output_.push({.operation = operation, .database = database, .connection = told_.connection, .request = of.number()},
+               std::move(payload));
+  return output_.under_way() || send_waiting();
+}
+
+/// False: UCX refused, and the connection will end.
+bool client_endpoint::send_waiting() {
+  // The server sees from which endpoint a request comes.
+  const ucs_status_t status = output_.advance(
+      endpoint_, {.taken = &client_endpoint::on_sent, .argument = this, .flags = UCP_AM_SEND_FLAG_REPLY});
+  if (UCS_STATUS_IS_ERR(status)) {
     note_loss(close_reason::lost);
     return false;
   }
-  if (request == nullptr) {
-    sending->payload = {};
-    if (spare_.size() < spare_requests_max) spare_.push_back(std::move(sending));
-    return true;
-  }
-  sending.release();  // on_sent takes it back
-  ++operations_;
-  if (sleeping_) wake_driver_.ring();  // it slept without knowing of this one
+  if (status == UCS_INPROGRESS && sleeping_) wake_driver_.ring();  // it slept without knowing of this message
   return true;
 }
 
 void client_endpoint::on_sent(void* ucx_request, ucs_status_t status, void* given) {
-  std::unique_ptr<outgoing> sent(static_cast<outgoing*>(given));
+  client_endpoint& self = *static_cast<client_endpoint*>(given);
   ucp_request_free(ucx_request);
-  client_endpoint& self = *sent->self;
-  --self.operations_;
-  sent->payload = {};
-  if (self.spare_.size() < spare_requests_max) self.spare_.push_back(std::move(sent));
-  if (status != UCS_OK) self.note_loss(close_reason::lost);
+  self.output_.taken();
+  if (status != UCS_OK && self.endpoint_ != nullptr) self.note_loss(close_reason::lost);
 }
 
 void client_endpoint::on_endpoint_error(void* self, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
@@ -111,44 +83,38 @@ void client_endpoint::on_endpoint_error(void* self, ucp_ep_h /*endpoint*/, ucs_s
 
 ucs_status_t client_endpoint::on_message(void* self, const void* header, std::size_t header_bytes, void* data,
                                          std::size_t bytes, const ucp_am_recv_param_t* how) {
-  bool fetched = false;
-  const std::span said(static_cast<const std::byte*>(header), header_bytes);
-  static_cast<client_endpoint*>(self)->take_message(said, data, bytes, how->recv_attr, fetched);
-  return fetched ? UCS_INPROGRESS : UCS_OK;
+  client_endpoint& client = *static_cast<client_endpoint*>(self);
+  if ((how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+    client.note_loss(close_reason::malformed);  // servers do not send so
+  } else {
+    client.take_message({static_cast<const std::byte*>(header), header_bytes},
+                        {static_cast<const std::byte*>(data), bytes});
+  }
+  return UCS_OK;
 }
 
-void client_endpoint::take_message(std::span<const std::byte> said, void* data, std::size_t bytes,
-                                   std::uint64_t attributes, bool& fetched) {
+void client_endpoint::take_message(std::span<const std::byte> said, std::span<const std::byte> payload) {
   frame_header header;
-  if (read_header(said, bytes, header) != frame_defect::none || (header.flags & (flag_answer | flag_unasked)) == 0 ||
-      header.connection != told_.connection || bytes > settings_.answer_bytes_max) {
+  if (read_header(said, payload.size(), header) != frame_defect::none ||
+      (header.flags & (flag_answer | flag_unasked)) == 0 || header.connection != told_.connection ||
+      header.payload_bytes > settings_.answer_bytes_max) {
     return note_loss(close_reason::malformed);
   }
-  if ((attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
-    return take_part(header, byte_buffer(std::span(static_cast<const std::byte*>(data), bytes)));
+  const bool piece = (header.flags & flag_piece) != 0;
+  header.flags &= static_cast<std::uint8_t>(~flag_piece);
+  if (!piece) {
+    return input_.under_way() ? note_loss(close_reason::malformed) : take_part(header, byte_buffer(payload));
   }
-  fetched = true;
-  auto* const operation = new receiving{*this, header, byte_buffer(bytes)};
-  ucp_request_param_t how{};
-  how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  how.cb.recv_am = &client_endpoint::on_received;
-  how.user_data = operation;
-  ++operations_;
-  void* const request = ucp_am_recv_data_nbx(worker_.handle(), data, operation->payload.data(), bytes, &how);
-  if (request == nullptr) {
-    on_received(nullptr, UCS_OK, bytes, operation);
-  } else if (UCS_PTR_IS_ERR(request)) {
-    on_received(nullptr, UCS_PTR_STATUS(request), 0, operation);
+  if (!input_.under_way()) input_.begin(header);
+  switch (input_.add(header, payload)) {
+    case frame_input::state::whole:
+      return take_part(header, input_.take());
+    case frame_input::state::broken:
+      return note_loss(close_reason::malformed);
+    case frame_input::state::more:
+    case frame_input::state::left_out:
+      return;
   }
-}
-
-void client_endpoint::on_received(void* ucx_request, ucs_status_t status, std::size_t bytes, void* given) {
-  const std::unique_ptr<receiving> operation(static_cast<receiving*>(given));
-  if (ucx_request != nullptr) ucp_request_free(ucx_request);
-  client_endpoint& self = operation->self;
-  --self.operations_;
-  if (status != UCS_OK || bytes != operation->payload.size()) return self.note_loss(close_reason::lost);
-  self.take_part(operation->header, std::move(operation->payload));
 }
 
 client_endpoint::slot* client_endpoint::find(std::uint32_t request) {
@@ -169,23 +135,12 @@ void client_endpoint::take_part(const frame_header& header, byte_buffer payload)
   }
   slot* const of = find(header.request);
   if (of == nullptr) return note_loss(close_reason::malformed);
-  if (header.database != of->next_part) {
-    if (header.database < of->next_part || of->early.size() >= early_parts_max)
-      return note_loss(close_reason::malformed);
-    of->early.emplace(header.database, std::pair(header, std::move(payload)));
-    return;
-  }
-  part_in_order(*of, header, std::move(payload));
-  for (auto next = of->early.begin(); of->used && !of->done && next != of->early.end() && next->first == of->next_part;
-       next = of->early.begin()) {
-    auto [early_header, early_payload] = std::move(next->second);
-    of->early.erase(next);
-    part_in_order(*of, early_header, std::move(early_payload));
-  }
+  if (header.database != of->next_part) return note_loss(close_reason::malformed);
+  ++of->next_part;
+  take_answer(*of, header, std::move(payload));
 }
 
-void client_endpoint::part_in_order(slot& of, const frame_header& header, byte_buffer payload) {
-  ++of.next_part;
+void client_endpoint::take_answer(slot& of, const frame_header& header, byte_buffer payload) {
   const bool more = (header.flags & flag_more_parts) != 0;
   if (of.abandoned) {
     if (!more) release(of);
@@ -225,7 +180,6 @@ void client_endpoint::complete(slot& of, answer&& what) {
 void client_endpoint::release(slot& which) {
   which.used = which.done = which.abandoned = false;
   which.done_call = nullptr;
-  which.early.clear();
   ++which.uses;
   --under_way_;
   bytes_under_way_ -= which.charged;

@@ -18,6 +18,8 @@ std::string_view describe(frame_defect defect) noexcept {
       return "its flags are unknown";
     case frame_defect::contradictory_length:
       return "its header tells another length than it has";
+    case frame_defect::long_message:
+      return "it is longer than a piece";
   }
   return "unknown";
 }
@@ -30,10 +32,15 @@ frame_defect read_header(std::span<const std::byte> bytes, std::size_t payload_b
   const bool answers = (header.flags & flag_answer) != 0;
   const bool unasked = (header.flags & flag_unasked) != 0;
   const bool parts = (header.flags & flag_more_parts) != 0;
-  if (header.flags > (flag_answer | flag_more_parts | flag_unasked) || (answers && unasked) || (parts && !answers)) {
+  const bool piece = (header.flags & flag_piece) != 0;
+  if (header.flags > (flag_answer | flag_more_parts | flag_unasked | flag_piece) || (answers && unasked) ||
+      (parts && !answers)) {
     return frame_defect::unknown_flags;
   }
-  if (header.payload_bytes != payload_bytes) return frame_defect::contradictory_length;
+  const bool fits =
+      piece ? payload_bytes > 0 && payload_bytes < header.payload_bytes : payload_bytes == header.payload_bytes;
+  if (!fits) return frame_defect::contradictory_length;
+  if (payload_bytes > piece_bytes) return frame_defect::long_message;
   return frame_defect::none;
 }
 

@@ -1,16 +1,17 @@
 // A frame: 24 bytes of header, then a payload of fields. Requests and answers are frames; so is all that a server sends
-// unasked.
+// unasked. A long one comes in pieces: messages with the same header, each with the next part of the payload.
 //
 //   OFFSET  SIZE  MEANING
 //        0     2  magic: the letters "IC"
 //        2     1  format: 1
-//        3     1  flags: 1 answer, 2 more parts of this answer follow, 4 sent unasked; the others are zero
+//        3     1  flags: 1 answer, 2 more parts of this answer follow, 4 sent unasked, 8 this message is a piece of its
+//                 frame; the others are zero
 //        4     2  operation: what is asked; an answer repeats it. The wire gives it no meaning.
 //        6     2  status: of an answer, 0 or why it failed; of a request, 0
 //        8     4  database: of a request, which one; of an answer, the number of this part, from 0
 //       12     4  connection: the handle that the server gave in its welcome
 //       16     4  request: a number that the client chose, unique among its requests under way
-//       20     4  payload bytes: how long the payload is
+//       20     4  payload bytes: how long the payload is, in pieces the whole of it
 //
 // All numbers are little-endian. The header travels as the header of a UCX active message, the payload as its data.
 //
@@ -31,6 +32,11 @@ inline constexpr std::uint8_t frame_format = 1;
 inline constexpr std::uint8_t flag_answer = 1;
 inline constexpr std::uint8_t flag_more_parts = 2;
 inline constexpr std::uint8_t flag_unasked = 4;
+inline constexpr std::uint8_t flag_piece = 8;
+
+/// Longer payloads come in pieces of so many bytes, the last of what is left. A piece and its header fit one message of
+/// UCX over shared memory and TCP (8 KiB), so nothing has to be put together inside UCX.
+inline constexpr std::size_t piece_bytes = 8'000;
 
 struct frame_header {
   std::uint16_t magic = frame_magic;
@@ -62,7 +68,8 @@ enum class frame_defect : std::uint8_t {
   wrong_magic,
   unknown_format,
   unknown_flags,         ///< a bit without meaning, or two that exclude each other
-  contradictory_length,  ///< the header tells another length than the message has
+  contradictory_length,  ///< the header tells another length than the message has; a piece is shorter, and not empty
+  long_message,          ///< more bytes than a piece has
 };
 
 /// What is wrong with a frame, in words for a log.

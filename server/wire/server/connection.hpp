@@ -7,8 +7,7 @@
 //
 // Threads: on_open, on_request and on_close of one connection are called by its I/O thread, one at a time; those of
 // different connections at the same time. None of them may block: others wait for it. A request may be moved to another
-// thread and answered there. Answers and frames that are sent leave in the order of the calls, but a payload that goes
-// by rendezvous (8 KiB and more) may arrive after a shorter one that was sent later.
+// thread and answered there. Answers and frames arrive in the order in which they were sent.
 #pragma once
 
 #include <cstdint>

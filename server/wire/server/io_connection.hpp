@@ -1,8 +1,8 @@
 // A connection as its I/O thread sees it. Everything but the constant members and `ended` belongs to that thread.
 //
 // The life of one: made by the acceptor with the welcome; opened by the I/O thread once the client's address is there;
-// ready once UCX has connected its endpoint;
-// ended by the I/O thread, exactly once; destroyed when the last request, answer and receive that names it is gone.
+// ready once UCX has connected its endpoint; ended by the I/O thread, exactly once; destroyed when the last request
+// that names it is gone, and UCX has closed its endpoint.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,10 @@
 #include <memory>
 #include <string>
 
+#include "wire/format/frame_input.hpp"
 #include "wire/server/connection.hpp"
 #include "wire/transport/control_socket.hpp"
+#include "wire/transport/frame_output.hpp"
 #include "wire/transport/ucx.hpp"
 
 namespace icecore::wire {
@@ -30,6 +32,7 @@ class io_connection final : public connection {
   void send(std::uint16_t operation, std::uint16_t status, byte_buffer payload) override;
   void close(close_reason reason, std::string text) override;
 
+  [[nodiscard]] io_thread& io() const noexcept { return *io_; }
   [[nodiscard]] std::shared_ptr<io_connection> shared() {
     return std::static_pointer_cast<io_connection>(shared_from_this());
   }
@@ -40,8 +43,11 @@ class io_connection final : public connection {
   bool ready = false;  // the endpoint leads to the client, who was told so
   std::uint64_t requests_in_flight = 0;
   std::uint64_t bytes_in_flight = 0;
-  std::uint64_t output_bytes = 0;  // handed to UCX, not yet taken by the client
-  steady_time output_moved{};      // when output last left, or began to wait
+  frame_input input;
+  steady_time input_begun{};  // when the first piece of what is under way there came
+  frame_output output;
+  std::uint64_t output_charged = 0;  // for what waits there
+  steady_time output_moved{};        // when output last left, or began to wait
   steady_time last_frame{};
   std::deque<request> parked;                 // wait until the client has taken answers
   close_reason closing = close_reason::none;  // set: will be ended with the next round

@@ -1,14 +1,12 @@
 // Frames of an I/O thread: how they come in, how they are let in, how they go out.
-#include <cstring>
-
-#include "wire/server/io_operations.hpp"
 #include "wire/server/io_thread.hpp"
 
 namespace icecore::wire {
 
 namespace {
 
-constexpr std::size_t spare_answers_max = 1024;
+/// What one connection sends before others have their turn.
+constexpr std::size_t turn_bytes = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -17,34 +15,51 @@ constexpr std::size_t spare_answers_max = 1024;
 ucs_status_t io_thread::on_message(void* self, const void* header, std::size_t header_bytes, void* data,
                                    std::size_t bytes, const ucp_am_recv_param_t* how) {
   const std::span said(static_cast<const std::byte*>(header), header_bytes);
-  return static_cast<io_thread*>(self)->take_message(said, data, bytes, *how);
+  static_cast<io_thread*>(self)->take_message(said, {static_cast<const std::byte*>(data), bytes}, *how);
+  return UCS_OK;  // what comes by rendezvous is not fetched
 }
 
-ucs_status_t io_thread::take_message(std::span<const std::byte> said, void* data, std::size_t bytes,
-                                     const ucp_am_recv_param_t& how) {
+void io_thread::take_message(std::span<const std::byte> said, std::span<const std::byte> payload,
+                             const ucp_am_recv_param_t& how) {
   const ucp_ep_h sender = (how.recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0 ? how.reply_ep : nullptr;
   frame_header header;
-  const frame_defect defect = read_header(said, bytes, header);
-  if (defect != frame_defect::none || header.flags != 0) {
-    bad_frame(sender, defect == frame_defect::none ? "it is no request" : std::string(describe(defect)));
-    return UCS_OK;
-  }
+  const frame_defect defect = read_header(said, payload.size(), header);
+  if (defect != frame_defect::none) return bad_frame(sender, std::string(describe(defect)));
+  const bool piece = (header.flags & flag_piece) != 0;
+  header.flags &= static_cast<std::uint8_t>(~flag_piece);
+  if (header.flags != 0) return bad_frame(sender, "it is no request");
+  if ((how.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return bad_frame(sender, "it is to be fetched by rendezvous");
   const std::size_t place = header.connection & 0xFFFFU;
   io_connection* const from = place < places_.size() ? places_[place].get() : nullptr;
   if (from == nullptr || from->handle() != header.connection || from->endpoint != sender) {
-    bad_frame(sender, "its connection is unknown, or another peer's");
-    return UCS_OK;
+    return bad_frame(sender, "its connection is unknown, or another peer's");
   }
-  if (!from->ready) {
-    bad_frame(sender, "it came before the server was ready");
-    return UCS_OK;
-  }
+  if (!from->ready) return bad_frame(sender, "it came before the server was ready");
   from->last_frame = now_;
-  if (from->closing != close_reason::none || !admit(*from, header)) return UCS_OK;  // the data is not fetched
-  if ((how.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return begin_receive(*from, header, data);
-  const std::span payload(static_cast<const std::byte*>(data), bytes);
-  deliver(request(from->shared(), header, payload, bytes + sizeof header), *from);
-  return UCS_OK;
+  if (from->closing != close_reason::none) return;
+  if (piece) return take_piece(*from, header, payload);
+  if (from->input.under_way()) return bad_frame(sender, "it came between the pieces of another");
+  if (admit(*from, header)) deliver(request(from->shared(), header, payload, payload.size() + sizeof header), *from);
+}
+
+void io_thread::take_piece(io_connection& from, const frame_header& header, std::span<const std::byte> piece) {
+  if (!from.input.under_way()) {
+    from.input_begun = now_;
+    if (admit(from, header)) {
+      from.input.begin(header);
+    } else {
+      from.input.leave_out(header);
+    }
+  }
+  switch (from.input.add(header, piece)) {
+    case frame_input::state::more:
+    case frame_input::state::left_out:
+      return;
+    case frame_input::state::broken:
+      return will_close(from, close_reason::malformed, "a frame was refused: it came between the pieces of another");
+    case frame_input::state::whole:
+      return deliver(request(from.shared(), header, from.input.take(), header.payload_bytes + sizeof header), from);
+  }
 }
 
 void io_thread::bad_frame(ucp_ep_h from, const std::string& why) {
@@ -93,42 +108,8 @@ void io_thread::refuse(io_connection& from, const frame_header& header, std::uin
   transmit(from, answer, {}, 0);
 }
 
-ucs_status_t io_thread::begin_receive(io_connection& from, const frame_header& header, void* data) {
-  auto* const operation = new receiving{*this, from.shared(), header, byte_buffer(header.payload_bytes)};
-  ucp_request_param_t how{};
-  how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  how.cb.recv_am = [](void* request, ucs_status_t status, std::size_t bytes, void* operation_given) {
-    on_received(request, status, bytes, operation_given);
-  };
-  how.user_data = operation;
-  ++operations_;
-  void* const request =
-      ucp_am_recv_data_nbx(worker_->handle(), data, operation->payload.data(), operation->payload.size(), &how);
-  if (request == nullptr) {
-    on_received(nullptr, UCS_OK, operation->payload.size(), operation);
-  } else if (UCS_PTR_IS_ERR(request)) {
-    on_received(nullptr, UCS_PTR_STATUS(request), 0, operation);
-  }
-  return UCS_INPROGRESS;
-}
-
-void io_thread::on_received(void* ucx_request, ucs_status_t status, std::size_t bytes, void* given) {
-  const std::unique_ptr<receiving> operation(static_cast<receiving*>(given));
-  if (ucx_request != nullptr) ucp_request_free(ucx_request);
-  io_thread& self = operation->self;
-  --self.operations_;
-  io_connection& from = *operation->from;
-  const std::uint64_t charged = operation->header.payload_bytes + sizeof(frame_header);
-  request asked(operation->from, operation->header, std::move(operation->payload), charged);
-  if (status != UCS_OK || bytes != operation->header.payload_bytes) {
-    self.will_close(from, close_reason::lost, std::string("a payload did not arrive: ") + ucs_status_string(status));
-    return;  // the request is dropped, which gives back what was charged
-  }
-  self.deliver(std::move(asked), from);
-}
-
 void io_thread::deliver(request&& asked, io_connection& from) {
-  if (!from.parked.empty() || from.output_bytes > shared_->settings.limits.output_bytes_slow) {
+  if (!from.parked.empty() || from.output_charged > shared_->settings.limits.output_bytes_slow) {
     from.parked.push_back(std::move(asked));
     return;
   }
@@ -141,7 +122,7 @@ void io_thread::deliver(request&& asked, io_connection& from) {
 
 void io_thread::deliver_parked(io_connection& from) {
   while (!from.parked.empty() && from.closing == close_reason::none &&
-         from.output_bytes <= shared_->settings.limits.output_bytes_slow) {
+         from.output_charged <= shared_->settings.limits.output_bytes_slow) {
     request next = std::move(from.parked.front());
     from.parked.pop_front();
     try {
@@ -162,66 +143,65 @@ void io_thread::transmit(io_connection& to, const frame_header& header, byte_buf
     shared_->release(charged);
   }
   if (to.endpoint == nullptr || to.closing != close_reason::none) return;
-  if (to.output_bytes > shared_->settings.limits.output_bytes_max) {
+  if (to.output_charged > shared_->settings.limits.output_bytes_max) {
     return will_close(to, close_reason::not_reading, "too many bytes of answers wait for it");
   }
-  std::unique_ptr<outgoing> operation;
-  if (spare_.empty()) {
-    operation = std::make_unique<outgoing>();
+  shared_->counters.bytes_sent.fetch_add(payload.size() + sizeof header, std::memory_order_relaxed);
+  frame_header told = header;
+  told.connection = to.handle();
+  to.output.push(told, std::move(payload));
+  // Otherwise it waits behind others, or its connection's next turn has come to be waited for.
+  const bool first = to.output_charged == 0;
+  if (first) {
+    send_waiting(to);
   } else {
-    operation = std::move(spare_.back());
-    spare_.pop_back();
+    charge_output(to);
   }
-  operation->header = header;
-  operation->header.connection = to.handle();
-  operation->header.payload_bytes = static_cast<std::uint32_t>(payload.size());
-  operation->payload = std::move(payload);
-  const std::uint64_t bytes = operation->payload.size() + sizeof header;
-  ucp_request_param_t how{};
-  how.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  how.cb.send = &io_thread::on_sent;
-  how.user_data = operation.get();
-  void* const request = ucp_am_send_nbx(to.endpoint, frame_message, &operation->header, sizeof(frame_header),
-                                        operation->payload.data(), operation->payload.size(), &how);
-  if (UCS_PTR_IS_ERR(request)) {
-    return will_close(to, close_reason::lost,
-                      std::string("an answer cannot be sent: ") + ucs_status_string(UCS_PTR_STATUS(request)));
-  }
-  shared_->counters.bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
-  if (request == nullptr) {  // taken at once: the usual way of small answers
-    recycle(std::move(operation));
-    return;
-  }
-  ++operations_;
-  operation->self = this;
-  operation->to = to.shared();
-  operation.release();  // on_sent takes it back
-  if (to.output_bytes == 0) to.output_moved = now_;
-  to.output_bytes += bytes;
-  shared_->charge_anyhow(bytes);
 }
 
-void io_thread::on_sent(void* ucx_request, ucs_status_t status, void* given) {
-  std::unique_ptr<outgoing> operation(static_cast<outgoing*>(given));
+/// Hands over what UCX takes, and charges what it does not take.
+void io_thread::send_waiting(io_connection& to) {
+  const ucs_status_t status =
+      to.output.advance(to.endpoint, {.taken = &io_thread::on_sent, .argument = &to}, turn_bytes);
+  if (UCS_STATUS_IS_ERR(status) && status != UCS_ERR_NO_RESOURCE) {
+    return will_close(to, close_reason::lost, std::string("an answer cannot be sent: ") + ucs_status_string(status));
+  }
+  if (status == UCS_INPROGRESS) ++messages_;
+  if (status == UCS_ERR_NO_RESOURCE) unfinished_.push_back(to.shared());
+  to.output_moved = now_;
+  charge_output(to);
+}
+
+void io_thread::charge_output(io_connection& of) {
+  const std::uint64_t now = of.output.bytes(), before = std::exchange(of.output_charged, now);
+  if (now > before) shared_->charge_anyhow(now - before);
+  if (now < before) shared_->release(before - now);
+}
+
+void io_thread::send_unfinished() {
+  std::vector<std::shared_ptr<io_connection>> turns;
+  turns.swap(unfinished_);
+  for (const auto& each : turns) {
+    if (each->endpoint == nullptr || each->closing != close_reason::none) continue;
+    send_waiting(*each);
+    if (!each->parked.empty()) deliver_parked(*each);
+  }
+}
+
+/// The connection lives: either it has not ended, or it waits in closing_endpoints_ until UCX has closed its endpoint,
+/// which comes after this.
+void io_thread::on_sent(void* ucx_request, ucs_status_t status, void* connection) {
+  io_connection& to = *static_cast<io_connection*>(connection);
   ucp_request_free(ucx_request);
-  io_thread& self = *operation->self;
-  --self.operations_;
-  const std::shared_ptr<io_connection> to = std::move(operation->to);
-  const std::uint64_t bytes = operation->payload.size() + sizeof(frame_header);
-  self.shared_->release(bytes);
-  self.recycle(std::move(operation));
-  to->output_bytes -= bytes;
-  to->output_moved = self.now_;
+  to.output.taken();
+  if (to.endpoint == nullptr) return;
+  io_thread& self = to.io();
+  --self.messages_;
   if (status != UCS_OK) {
-    self.will_close(*to, close_reason::lost, std::string("an answer was not taken: ") + ucs_status_string(status));
-  } else if (!to->parked.empty()) {
-    self.deliver_parked(*to);
+    return self.will_close(to, close_reason::lost,
+                           std::string("an answer was not taken: ") + ucs_status_string(status));
   }
-}
-
-void io_thread::recycle(std::unique_ptr<outgoing> operation) {
-  operation->payload = {};
-  if (spare_.size() < spare_answers_max) spare_.push_back(std::move(operation));
+  self.unfinished_.push_back(to.shared());  // which does not send from here
 }
 
 void io_thread::on_endpoint_error(void* self, ucp_ep_h endpoint, ucs_status_t status) {

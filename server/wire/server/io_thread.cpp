@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "wire/server/io_operations.hpp"
 #include "wire/transport/failure.hpp"
 #include "wire/transport/polling.hpp"
 
@@ -128,6 +127,8 @@ void io_thread::run() {
     const bool busy = worker_->progress() > 0;
     if (!opening_.empty()) look_at_opening();
     if (!closing_.empty()) end_those_closing();
+    if (!unfinished_.empty()) send_unfinished();
+    if (!draining_.empty()) look_at_draining();
     if (!busy && ++idle_rounds < rounds_between_clocks) continue;
     idle_rounds = 0;
     now_ = std::chrono::steady_clock::now();
@@ -141,9 +142,9 @@ void io_thread::run() {
       last_clocks = now_;
     }
     // What UCX still holds over shared memory rings nobody: for that it is polled in any case.
-    const bool may_leave_out = core.wanted_by_others() && operations_ == 0;
+    const bool may_leave_out = core.wanted_by_others() && messages_ == 0;
     const bool polled_enough = may_leave_out ? !busy : now_ - last_event >= spin;
-    if (polled_enough && closing_endpoints_.empty()) {
+    if (polled_enough && closing_endpoints_.empty() && unfinished_.empty()) {
       core.look();
       sleep();
       // Who is woken soon would have done better to poll on: clients that wait for each answer come back at once. So
@@ -165,7 +166,7 @@ void io_thread::sleep() {
   if (!inbox_filled_.load(std::memory_order_seq_cst) && worker_->arm()) {
     const bool clocks_run = by_endpoint_.size() > 0 || stopping_;
     // Over shared memory nobody rings when there is room again for what UCX still holds: then it is looked at soon.
-    look_at_sockets(operations_ > 0 || !opening_.empty() ? 1 : clocks_run ? clocks_ms : endless_ms);
+    look_at_sockets(messages_ > 0 || !opening_.empty() ? 1 : clocks_run ? clocks_ms : endless_ms);
   }
   sleeping_.store(false, std::memory_order_relaxed);  // a ring too many does no harm
 }
@@ -238,8 +239,10 @@ void io_thread::look_at_clocks() {
       if (longer(connection->last_frame, limits.handshake_ms)) {
         will_close(*connection, close_reason::too_slow, "its transport was not connected in time");
       }
-    } else if (connection->output_bytes > 0 && longer(connection->output_moved, limits.not_reading_ms)) {
+    } else if (connection->output_charged > 0 && longer(connection->output_moved, limits.not_reading_ms)) {
       will_close(*connection, close_reason::not_reading, "its answers have not moved for too long");
+    } else if (connection->input.under_way() && longer(connection->input_begun, limits.frame_ms)) {
+      will_close(*connection, close_reason::too_slow, "a request did not arrive as a whole in time");
     } else if (connection->requests_in_flight == 0 && longer(connection->last_frame, limits.idle_ms)) {
       will_close(*connection, close_reason::idle, "");
     }
@@ -336,9 +339,21 @@ void io_thread::end(io_connection& which) {
   which.socket.close();
   by_endpoint_.erase(which.endpoint);
   places_[which.handle() & 0xFFFFU].reset();
-  // Closed by force, UCX waits for nobody; its callbacks for what was under way have come once that is complete.
-  if (void* const request = worker_->close_endpoint(std::exchange(which.endpoint, nullptr), true)) {
-    closing_endpoints_.emplace_back(request, stays);
+  // Invariant 6. Closed by force, UCX waits for nobody.
+  if (which.output.under_way()) --messages_;
+  if (which.input.wanted()) {
+    const request dropped(stays, which.input.header(), byte_buffer(),
+                          which.input.header().payload_bytes + sizeof(frame_header));
+  }
+  which.input.clear();
+  shared_->release(std::exchange(which.output_charged, 0));
+  which.output.drop_waiting();
+  ucp_ep_h const endpoint = std::exchange(which.endpoint, nullptr);
+  const bool drains = which.output.under_way() && ucx_worker::over_tcp(endpoint);  // invariant 7
+  if (drains) {
+    draining_.emplace_back(endpoint, stays);
+  } else {
+    close_endpoint(endpoint, stays);
   }
   which.ended.store(true, std::memory_order_release);
   which.parked.clear();  // each is dropped, which gives back what was charged
@@ -347,7 +362,22 @@ void io_thread::end(io_connection& which) {
                   (which.closing_text.empty() ? "" : ": " + which.closing_text));
   }
   shared_->handler.on_close(which, reason);
-  shared_->give_back_handle(which.handle());
+  if (!drains) shared_->give_back_handle(which.handle());
+}
+
+void io_thread::close_endpoint(ucp_ep_h endpoint, const std::shared_ptr<io_connection>& of) {
+  if (void* const request = worker_->close_endpoint(endpoint, true)) closing_endpoints_.emplace_back(request, of);
+}
+
+/// Invariant 7.
+void io_thread::look_at_draining() {
+  std::erase_if(draining_, [&](const auto& draining) {
+    const auto& [endpoint, connection] = draining;
+    if (connection->output.under_way()) return false;
+    close_endpoint(endpoint, connection);
+    shared_->give_back_handle(connection->handle());
+    return true;
+  });
 }
 
 }  // namespace icecore::wire

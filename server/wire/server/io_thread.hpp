@@ -17,7 +17,13 @@
 //  a
 //     connection with its own wiring up, which begins with a client's first frame: UCX 1.13 aborts the process when
 //     that meets a reset, or a connection of the other side (format/handshake.hpp).
-//  6. `finished_` is set under the inbox's mutex, so what is posted is either taken by the thread or dropped.
+//  6. When a connection has ended, nothing is charged for it, and UCX has at most one message of it, which its close
+//     gives back (transport/frame_output.hpp).
+//  7. Over TCP, the endpoint of an ended connection is closed only when UCX has given that message back, which is when
+//     the peer reads on, closes its socket, or dies; until then it keeps its place among `connections_max`. UCX 1.13
+//     (and later) frees an endpoint that is closed and has more to send when the peer's message of its own closing
+//     comes, and then goes on to send with it (tcp_iface.c, uct_tcp_iface_handle_events): the process crashes.
+//  8. `finished_` is set under the inbox's mutex, so what is posted is either taken by the thread or dropped.
 //
 // Lifetime: shared by the endpoint, the connections and whoever still holds a request of theirs. After join() nothing
 // runs, and a late answer does no harm.
@@ -71,13 +77,10 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
     std::string text{};
     steady_time deadline{};
   };
-  struct outgoing;
-  struct receiving;
 
   static ucs_status_t on_message(void* self, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t bytes, const ucp_am_recv_param_t* how);
-  static void on_received(void* request, ucs_status_t status, std::size_t bytes, void* operation);
-  static void on_sent(void* request, ucs_status_t status, void* operation);
+  static void on_sent(void* request, ucs_status_t status, void* connection);
   static void on_endpoint_error(void* self, ucp_ep_h endpoint, ucs_status_t status);
 
   [[nodiscard]] bool on_own_thread() const noexcept;
@@ -92,11 +95,13 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
   void open(posted& what);
   void look_at_opening();
   void become_ready(io_connection& made);
-  void recycle(std::unique_ptr<outgoing> operation);
   void transmit(io_connection& to, const frame_header& header, byte_buffer payload, std::uint64_t charged);
-  ucs_status_t take_message(std::span<const std::byte> header, void* data, std::size_t bytes,
-                            const ucp_am_recv_param_t& how);
-  ucs_status_t begin_receive(io_connection& from, const frame_header& header, void* data);
+  void send_waiting(io_connection& to);
+  void send_unfinished();
+  void charge_output(io_connection& of);
+  void take_message(std::span<const std::byte> header, std::span<const std::byte> payload,
+                    const ucp_am_recv_param_t& how);
+  void take_piece(io_connection& from, const frame_header& header, std::span<const std::byte> piece);
   void bad_frame(ucp_ep_h from, const std::string& why);
   void deliver(request&& asked, io_connection& from);
   void deliver_parked(io_connection& from);
@@ -105,6 +110,8 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
   void read_control(io_connection& from);
   void will_close(io_connection& which, close_reason reason, std::string text);
   void end(io_connection& which);
+  void close_endpoint(ucp_ep_h endpoint, const std::shared_ptr<io_connection>& of);
+  void look_at_draining();
   void end_those_closing();
 
   const std::shared_ptr<server_state> shared_;
@@ -123,8 +130,9 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
   std::vector<std::shared_ptr<io_connection>> closing_;
   std::vector<std::pair<void*, std::shared_ptr<io_connection>>> opening_;  // UCX connects them
   std::vector<std::pair<void*, std::shared_ptr<io_connection>>> closing_endpoints_;
-  std::vector<std::unique_ptr<outgoing>> spare_;
-  std::size_t operations_ = 0;  // that UCX works on
+  std::vector<std::pair<ucp_ep_h, std::shared_ptr<io_connection>>> draining_;  // ended, invariant 7
+  std::vector<std::shared_ptr<io_connection>> unfinished_;                     // have more to send, in their next turn
+  std::size_t messages_ = 0;  // that UCX has not taken yet, of open connections
   steady_time now_{};
   bool stopping_ = false;
   steady_time stop_deadline_{};

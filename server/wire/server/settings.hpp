@@ -23,6 +23,7 @@ struct server_limits {
   std::uint64_t output_bytes_slow = 8U << 20;  ///< answers that wait for a client: above it its requests wait, too
   std::uint64_t output_bytes_max = 64U << 20;  ///< a connection that has so many and gets another answer is cut
   std::uint32_t not_reading_ms = 60'000;       ///< a connection whose answers do not move for so long is cut; 0: never
+  std::uint32_t frame_ms = 60'000;             ///< from the first piece of a long frame to its last
   std::uint32_t idle_ms = 0;                   ///< a connection without a frame for so long is closed; 0: never
 };
 

@@ -2,6 +2,7 @@
 
 #include <ucs/config/global_opts.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -45,7 +46,6 @@ configuration configure(const ucx_options& options) {
       break;
   }
   set(read, "MM_ERROR_HANDLING", "y");
-  set(read, "RNDV_THRESH", std::to_string(options.rendezvous_bytes));
   if (!options.network_devices.empty()) set(read, "NET_DEVICES", options.network_devices);
   return config;
 }
@@ -120,6 +120,17 @@ ucs_status_t ucx_worker::reached(void* request) noexcept {
   const ucs_status_t status = ucp_request_check_status(request);
   if (status != UCS_INPROGRESS) ucp_request_free(request);
   return status;
+}
+
+bool ucx_worker::over_tcp(ucp_ep_h endpoint) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* const told = open_memstream(&text, &size);
+  if (told == nullptr) throw failure("there is no memory for what UCX tells of an endpoint");
+  ucp_ep_print_info(endpoint, told);
+  static_cast<void>(std::fclose(told));
+  const std::unique_ptr<char, decltype(&std::free)> kept(text, &std::free);
+  return std::string_view(text, size).find(":tcp/") != std::string_view::npos;  // "lane[0]: 1:tcp/eth0 ..."
 }
 
 void* ucx_worker::close_endpoint(ucp_ep_h endpoint, bool at_once) noexcept {

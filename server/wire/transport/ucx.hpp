@@ -33,8 +33,6 @@ struct ucx_options {
   transport way = transport::automatic;
   /// Which network devices UCX uses, in its own words ("eth0", "mlx5_0:1"); empty: as UCX_NET_DEVICES says, or all.
   std::string network_devices{};
-  /// From this many bytes on a payload waits at its sender until the receiver has made room for it.
-  std::size_t rendezvous_bytes = 8192;
 };
 
 /// The number of the active message that carries frames.
@@ -62,6 +60,9 @@ class ucx_worker {
   [[nodiscard]] void* reach(ucp_ep_h endpoint) noexcept;
   /// What has become of such a request; UCS_INPROGRESS: nothing yet. It is released otherwise.
   [[nodiscard]] static ucs_status_t reached(void* request) noexcept;
+
+  /// Whether an endpoint's messages go over TCP. Cost: microseconds; UCX writes a text.
+  [[nodiscard]] static bool over_tcp(ucp_ep_h endpoint);
 
   /// How many things happened.
   unsigned progress() noexcept { return ucp_worker_progress(worker_); }

@@ -1,8 +1,5 @@
-// What a client endpoint keeps of its requests, and what UCX works on for it.
+// What a client endpoint keeps of a request.
 #pragma once
-
-#include <map>
-#include <memory>
 
 #include "wire/client/client_endpoint.hpp"
 
@@ -20,21 +17,8 @@ struct client_endpoint::slot {
   completion done_call;  // empty: a thread waits in call()
   answer gathered;
   std::uint32_t next_part = 0;
-  std::map<std::uint32_t, std::pair<frame_header, byte_buffer>> early;  // parts that overtook others
 
   [[nodiscard]] std::uint32_t number() const noexcept { return place | (static_cast<std::uint32_t>(uses) << 16); }
-};
-
-struct client_endpoint::outgoing {
-  client_endpoint* self = nullptr;
-  frame_header header;  // UCX reads it until the frame is sent
-  byte_buffer payload;
-};
-
-struct client_endpoint::receiving {
-  client_endpoint& self;
-  frame_header header;
-  byte_buffer payload;
 };
 
 }  // namespace icecore::wire
