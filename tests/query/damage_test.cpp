@@ -154,6 +154,64 @@ TEST_P(DamagedQueries, a_segment_that_names_another_owner_is_found_by_its_chunks
   }
 }
 
+/// Puts back the newest chunks that a query of one store showed at an earlier time, as if a crash had kept their words
+/// from the media; how many.
+int show_earlier_chunks(std::string& file, const std::string& earlier) {
+  int changed = 0;
+  for (const std::size_t segment : segments_of_queries(earlier)) {
+    if (begins_with_chunk(earlier, segment)) continue;
+    const std::size_t head_at = segment + sizeof(format::segment_header);
+    format::query_head head;
+    std::memcpy(static_cast<void*>(&head), file.data() + head_at, sizeof head);
+    for (std::uint32_t part = 0; part < head.parts; ++part) {
+      const std::size_t word =
+          head_at + sizeof head + part * sizeof(format::query_part) + offsetof(format::query_part, newest);
+      if (file.compare(word, sizeof(std::uint64_t), earlier, word, sizeof(std::uint64_t)) == 0) continue;
+      file.replace(word, sizeof(std::uint64_t), earlier, word, sizeof(std::uint64_t));
+      ++changed;
+    }
+  }
+  return changed;
+}
+
+TEST_P(DamagedQueries, chunks_that_were_not_shown_are_found_in_a_segment_that_names_another_owner) {
+  const auto run_and_be_killed = [&](std::uint64_t keys) {
+    child runner([&] {
+      store s(path_, opening());
+      if (s.queries().empty()) {
+        const std::string long_key(1000, 'k');  // chunks of many keys need a second segment
+        for (int i = 0; i < keys_of_queries; ++i) s.insert(long_key + std::to_string(100 + i), std::to_string(i));
+        s.start({.name = "moves", .at = s.tag()});
+      }
+      s.query("moves").run({.every_item = true, .keys = keys});
+      ::raise(SIGKILL);
+      return 0;
+    });
+    ASSERT_EQ(runner.wait(), -SIGKILL);
+  };
+  run_and_be_killed(9);
+  const std::string earlier = read_file(path_);
+  run_and_be_killed(keys_of_queries - 9 - 2);
+  std::string whole = read_file(path_);
+  ASSERT_EQ(show_earlier_chunks(whole, earlier), 1);
+  for (const bool damaged : {false, true}) {
+    std::string file = whole;
+    int moves = -1;
+    for (const std::size_t segment : segments_of_queries(file)) {
+      if (!begins_with_chunk(file, segment)) continue;
+      ++moves;
+      if (damaged) file[segment + offsetof(format::segment_header, owner)] ^= 4;
+    }
+    ASSERT_GT(moves, 0);
+    write_file(path_, file);
+    store s(path_, opening());
+    query q = s.query("moves");
+    q.run();
+    expect_right(q, answer_of(s, 1), true);
+    EXPECT_EQ(q.progress().repeated, 0) << (damaged ? "damaged" : "not damaged");
+  }
+}
+
 TEST_P(DamagedQueries, rows_that_are_bits_are_refused_where_keys_of_their_version_are_lost) {
   {
     store s(path_, opening());
