@@ -3,7 +3,8 @@
 // A child process serves (load.hpp) on a disk whose syncs are recorded (recorder.hpp). At random moments it is stopped;
 // some of the states in which a power cut may leave its folder are opened, and compared with what clients knew then.
 // After a few moments the child is killed, and the next one begins with one of these states: so recoveries are cut,
-// too. $ICECORE_SERVER_IMAGES: how many images (40 if it is not set); $ICECORE_SERVER_SEED (1).
+// too. $ICECORE_SERVER_IMAGES: how many images (40 if it is not set); $ICECORE_SERVER_SECONDS: for how long instead;
+// $ICECORE_SERVER_SEED (1).
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "crashes/effort.hpp"
 #include "crashes/load.hpp"
 #include "crashes/recorder.hpp"
 #include "icecore/error.hpp"
@@ -30,11 +32,6 @@ constexpr int moments_of_life = 4;
 constexpr int images_of_moment = 6;
 constexpr unsigned lives_of_folder = 8;
 constexpr unsigned pause_us = 1000;
-
-std::uint64_t asked(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 // Pages that processes share.
 class shared_page {
@@ -56,11 +53,11 @@ class shared_page {
 
 class PowerCuts : public ::testing::Test {
  protected:
-  // Runs until so many images were compared or something is wrong.
-  void run(std::uint64_t images, std::uint64_t seed, recorder::device kind) {
+  // Runs until as many images were compared as are asked for, or something is wrong.
+  void run(const effort& asked, std::uint64_t seed, recorder::device kind) {
     std::mt19937_64 random(seed);
     fs::path folder;
-    for (unsigned life = 0; compared_ < images && wrong_.empty(); ++life) {
+    for (unsigned life = 0; asked.wants(compared_) && wrong_.empty(); ++life) {
       if (life % lives_of_folder == 0) {  // small files are copied fast
         if (!folder.empty()) fs::remove_all(folder);
         folder = scratch_ / "new";
@@ -158,8 +155,8 @@ class PowerCuts : public ::testing::Test {
 }  // namespace
 
 TEST_F(PowerCuts, leave_what_was_answered_or_shown) {
-  const std::uint64_t seed = asked("ICECORE_SERVER_SEED", 1);
-  run(asked("ICECORE_SERVER_IMAGES", 40), seed, recorder::device::honest);
+  const std::uint64_t seed = asked_seed(1);
+  run(effort("ICECORE_SERVER_IMAGES", 40), seed, recorder::device::honest);
   for (const std::string& wrong : wrong_) ADD_FAILURE() << wrong << " (seed " << seed << ", image " << compared_ << ")";
   const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
   std::printf("%llu images, %llu syncs; answered: %llu writes, %llu databases, %llu users, %llu snapshots\n",
@@ -170,7 +167,7 @@ TEST_F(PowerCuts, leave_what_was_answered_or_shown) {
 
 // An answer before its sync is what a device makes of it that tells a sync is done when it has just begun.
 TEST_F(PowerCuts, are_seen_to_take_what_a_device_that_lies_had_promised) {
-  run(400, 1, recorder::device::lies);
+  run(effort(400), 1, recorder::device::lies);
   ASSERT_FALSE(wrong_.empty()) << "none of " << compared_ << " images shows it";
   std::printf("after %llu images: %s\n", static_cast<unsigned long long>(compared_), wrong_[0].c_str());
 }
