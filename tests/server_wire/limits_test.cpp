@@ -1,8 +1,7 @@
 // The limits of a server: all is well at the value, and not above it.
 #include <gtest/gtest.h>
 
-#include <fstream>
-
+#include "support/own_memory.hpp"
 #include "wire/client/wire_up.hpp"
 #include "wire_support.hpp"
 
@@ -89,16 +88,6 @@ class careless_peer {
   std::deque<byte_buffer> payloads_;
   unsigned answers_ = 0;
 };
-
-/// Of this process's own memory. The queues of its peers, which UCX maps, are not part of it.
-std::uint64_t anonymous_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    if (std::uint64_t kibibytes = 0; word == "RssAnon:" && status >> kibibytes) return kibibytes * 1024;
-  }
-  ADD_FAILURE() << "the kernel does not tell RssAnon";
-  return 0;
-}
 
 TEST(WireLimits, SettingsThatCannotWorkAreRefused) {
   service answers;
@@ -272,9 +261,9 @@ void cut_many(transport way, int peers, std::uint32_t more_than_fits) {
     EXPECT_EQ(peer.listen(false), close_reason::not_reading);
   };
   for (int i = 0; i < peers / 4; ++i) cut_one();
-  const std::uint64_t before = anonymous_bytes();
+  const std::uint64_t before = icecore::testing::own_memory();
   for (int i = peers / 4; i < peers; ++i) cut_one();
-  EXPECT_LE(anonymous_bytes(), before + 30'000'000);
+  EXPECT_LE(icecore::testing::own_memory(), before + 30'000'000);
   const auto limit = soon();
   while (server.counters().bytes_held != 0 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   EXPECT_EQ(server.counters().bytes_held, 0U);
