@@ -43,7 +43,7 @@ class Parts:
 
 OPTIMISED = Parts("quick", 3, offset=1)  # so that two in three programs run in one build or the other
 ADDRESS = Parts("quick", 3)
-THREAD = Parts("concurrency", 2)
+THREAD = Parts("concurrency", 3)
 
 
 def waiting(names, turn):
