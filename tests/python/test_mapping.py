@@ -19,6 +19,12 @@ def abc(store):
     return store
 
 
+def test_huge_pages_are_counted_for_the_process_by_a_function_of_its_own(tmp_path):
+    with icecore.open(tmp_path / "model.ice") as store:
+        assert icecore.process_huge_page_bytes() % (2 << 20) == 0
+        assert not hasattr(store.stats(), "huge_page_bytes")
+
+
 def test_store_and_snapshot_are_mappings_by_type(store):
     assert isinstance(store, MutableMapping)
     assert isinstance(store.latest(), Mapping)

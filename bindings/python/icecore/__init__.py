@@ -78,6 +78,7 @@ from .information import (
     Tags,
     UnknownVersions,
     VerifyReport,
+    process_huge_page_bytes,
 )
 from .mapping import ItemsView, KeysView, ValuesView
 from .query import (
@@ -185,6 +186,7 @@ __all__ = [
     "VersionNotClosedError",
     "filter_function",
     "open",
+    "process_huge_page_bytes",
     "repair",
     "verify_file",
 ]

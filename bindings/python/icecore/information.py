@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from . import html
+from . import _native, html
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -77,6 +77,14 @@ class FileStatistics:
     used_bytes: int  #: up to the end of its last segment
 
 
+def process_huge_page_bytes() -> int:
+    """Memory of the whole process in huge pages now, bytes; 0 if the kernel hides it.
+
+    The kernel counts the process's pages meanwhile, which takes milliseconds.
+    """
+    return _native.process_huge_page_bytes()
+
+
 @dataclass(frozen=True)
 class Statistics:
     """Sizes and counts. Bytes are bytes of the store's file unless the comment says otherwise."""
@@ -93,7 +101,6 @@ class Statistics:
     used_bytes: int
     file_bytes: int
     index_bytes: int  #: memory used by the index and the lookup cache
-    huge_page_bytes: int  #: memory of the whole process in huge pages now (0 if the kernel hides it)
     recovery_seconds: float
     recovered_from_crash: bool
     format: tuple[int, int]

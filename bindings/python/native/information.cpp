@@ -49,7 +49,6 @@ nb::dict dict_of(const statistics& s) {
   d["used_bytes"] = s.used_bytes;
   d["file_bytes"] = s.file_bytes;
   d["index_bytes"] = s.index_bytes;
-  d["huge_page_bytes"] = process_huge_page_bytes();
   d["recovery_seconds"] = s.recovery_seconds;
   d["recovered_from_crash"] = s.recovered_from_crash;
   d["format"] = nb::make_tuple(s.format_major, s.format_minor);

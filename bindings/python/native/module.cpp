@@ -52,4 +52,8 @@ NB_MODULE(_native, m) {
   python::bind_queries(m);
   python::bind_feeds(m);
   m.def("library_version", &icecore::library_version);
+  m.def("process_huge_page_bytes", &icecore::process_huge_page_bytes,
+        nanobind::call_guard<nanobind::gil_scoped_release>(),
+        "Memory of the whole process in huge pages now, bytes; 0 if the kernel hides it. The kernel counts the\n"
+        "process's pages meanwhile, which takes milliseconds.");
 }
