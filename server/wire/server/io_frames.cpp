@@ -45,11 +45,7 @@ void io_thread::take_message(std::span<const std::byte> said, std::span<const st
 void io_thread::take_piece(io_connection& from, const frame_header& header, std::span<const std::byte> piece) {
   if (!from.input.under_way()) {
     from.input_begun = now_;
-    if (admit(from, header)) {
-      from.input.begin(header);
-    } else {
-      from.input.leave_out(header);
-    }
+    if (!admit(from, header) || !begin_input(from, header)) from.input.leave_out(header);
   }
   switch (from.input.add(header, piece)) {
     case frame_input::state::more:
@@ -59,6 +55,18 @@ void io_thread::take_piece(io_connection& from, const frame_header& header, std:
       return will_close(from, close_reason::malformed, "a frame was refused: it came between the pieces of another");
     case frame_input::state::whole:
       return deliver(request(from.shared(), header, from.input.take(), header.payload_bytes + sizeof header), from);
+  }
+}
+
+/// False: there is no memory for it, which its client is told.
+bool io_thread::begin_input(io_connection& from, const frame_header& header) {
+  try {
+    from.input.begin(header);
+    return true;
+  } catch (const std::bad_alloc&) {  // UCX's code, which called this, is not to be left by an exception
+    shared_->counters.requests_refused_busy.fetch_add(1, std::memory_order_relaxed);
+    request(from.shared(), header, byte_buffer(), header.payload_bytes + sizeof header).answer(status_busy);
+    return false;
   }
 }
 

@@ -98,6 +98,11 @@ void io_thread::stop(steady_time deadline) {
 void io_thread::join() {
   if (thread_.joinable()) thread_.join();
   worker_.reset();
+  // What UCX has not closed is closed with it. Connections name this object, which must not name them for ever.
+  opening_.clear();
+  closing_endpoints_.clear();
+  draining_.clear();
+  unfinished_.clear();
 }
 
 bool io_thread::on_own_thread() const noexcept { return this_thread == this; }

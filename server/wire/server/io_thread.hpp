@@ -18,7 +18,7 @@
 //     connection with its own wiring up, which begins with a client's first frame: UCX 1.13 aborts the process when
 //     that meets a reset, or a connection of the other side (format/handshake.hpp).
 //  6. When a connection has ended, nothing is charged for it, and UCX has at most one message of it, which its close
-//     gives back (transport/frame_output.hpp).
+//     gives back; of a long frame, no other piece stays in memory (transport/frame_output.hpp).
 //  7. Over TCP, the endpoint of an ended connection is closed only when UCX has given that message back, which is when
 //     the peer reads on, closes its socket, or dies; until then it keeps its place among `connections_max`. UCX 1.13
 //     (and later) frees an endpoint that is closed and has more to send when the peer's message of its own closing
@@ -102,6 +102,7 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
   void take_message(std::span<const std::byte> header, std::span<const std::byte> payload,
                     const ucp_am_recv_param_t& how);
   void take_piece(io_connection& from, const frame_header& header, std::span<const std::byte> piece);
+  [[nodiscard]] bool begin_input(io_connection& from, const frame_header& header);
   void bad_frame(ucp_ep_h from, const std::string& why);
   void deliver(request&& asked, io_connection& from);
   void deliver_parked(io_connection& from);

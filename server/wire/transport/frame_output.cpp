@@ -1,10 +1,27 @@
 #include "wire/transport/frame_output.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "wire/transport/ucx.hpp"
 
 namespace icecore::wire {
+
+namespace {
+
+/// Gives the kernel back the whole pages among `bytes`, which nobody reads any more, but which are part of a block of
+/// memory that cannot be freed yet. Where the kernel does not take them, nothing is lost but memory.
+void give_back_pages(std::span<std::byte> bytes) noexcept {
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto start = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::size_t before = (page - start % page) % page;
+  if (bytes.size() < before + page) return;
+  static_cast<void>(madvise(bytes.data() + before, (bytes.size() - before) / page * page, MADV_DONTNEED));
+}
+
+}  // namespace
 
 void frame_output::push(const frame_header& header, byte_buffer payload) {
   frame& added = frames_.emplace_back(frame{.header = header, .payload = std::move(payload)});
@@ -55,6 +72,12 @@ void frame_output::gone() {
 
 void frame_output::drop_waiting() {
   while (frames_.size() > (under_way_ ? 1 : 0)) frames_.pop_back();
+  if (under_way_) {
+    frame& kept = frames_.front();  // UCX reads its header and the piece that goes now, nothing else of its payload
+    const std::span<std::byte> payload(kept.payload.data(), kept.payload.size());
+    give_back_pages(payload.first(kept.sent));
+    give_back_pages(payload.subspan(kept.sent + kept.sending));
+  }
   bytes_ = 0;
 }
 

@@ -15,8 +15,9 @@
 //     it walks the list that such a message would be added to, and aborts (arbiter.c, guard). taken() only notes it.
 //
 // Lifetime: until UCX has called back or the endpoint's worker is gone, the message under way is read by UCX: its owner
-// lives so long, and drop_waiting() keeps it. Threads: one at a time. Cost: nothing is copied here; UCX copies each
-// byte once.
+// lives so long, and drop_waiting() keeps it; but the pages of memory of the frame's other pieces go to the kernel,
+// since over TCP a peer that has stopped makes this last until it dies. Threads: one at a time. Cost: nothing is copied
+// here; UCX copies each byte once.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -25,6 +26,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "wire/format/byte_buffer.hpp"
