@@ -40,6 +40,28 @@ TEST_P(WireUnlucky, ALongAnswerThatACutConnectionDidNotTakeIsGivenUp) {
   EXPECT_TRUE(same(other.call(fill, 0, number(300'000), soon()).payload, pattern(300'000)));
 }
 
+/// What a client has given up on is sent and fetched to its end, or its server would think that it has stopped.
+TEST_P(WireUnlucky, AClientThatGaveUpOnALongCallKeepsItsConnection) {
+  service answers;
+  server_settings settings = settings_of_server(GetParam());
+  settings.limits.frame_ms = settings.limits.not_reading_ms = 1'000;
+  server_endpoint server(settings, answers);
+  for (const bool long_answer : {false, true}) {
+    client_endpoint client(settings_of_client(server, GetParam()));
+    byte_buffer payload = long_answer ? number(20'000'000) : pattern(20'000'000);
+    const answer given_up =
+        client.call(long_answer ? fill : drop, 0, std::move(payload), in(std::chrono::milliseconds(1)));
+    EXPECT_EQ(given_up.how, outcome::timed_out);
+    for (const auto limit = soon(); std::chrono::steady_clock::now() < limit && client.ended() == close_reason::none;) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      const server_counters& now = server.counters();
+      if (now.requests == 1U + 2 * long_answer && now.requests_in_flight == 0 && now.bytes_held == 0) break;
+    }
+    EXPECT_EQ(client.ended(), close_reason::none) << "long answer: " << long_answer;
+    EXPECT_EQ(client.call(echo, 0, number(1), soon()).status, status_ok);
+  }
+}
+
 /// A connection whose endpoint waits for UCX when the server ends.
 TEST_P(WireUnlucky, AServerThatEndsKeepsNoConnection) {
   struct kept final : frame_handler {

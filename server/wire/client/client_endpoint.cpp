@@ -96,7 +96,8 @@ answer client_endpoint::call(std::uint16_t operation, std::uint32_t database, by
     release(*mine);
   } else {
     result.how = outcome::timed_out;
-    mine->abandoned = true;  // invariant 4
+    abandon(*mine);
+    if (!driven_) wake_background_.ring();
   }
   return result;
 }
@@ -208,6 +209,7 @@ void client_endpoint::drive(lock& held, const Condition& holds, steady_time dead
   driven_ = was_driven;
   driver_ = driver_before;
   if (!was_driven && waiting_ > 0) changed_.notify_all();
+  if (!was_driven && abandoned_ > 0) wake_background_.ring();
 }
 
 void client_endpoint::let_others_in(lock& held) {
@@ -255,7 +257,7 @@ void client_endpoint::tick(steady_time now) {
     --completions_due_;
     finished_.push_back({std::move(each.done_call), answer{.how = outcome::timed_out}});
     each.done_call = nullptr;
-    each.abandoned = true;
+    abandon(each);
   }
 }
 

@@ -6,8 +6,9 @@
 //
 // Threads: any number may use one endpoint. Whoever waits for an answer *drives* the connection meanwhile: it polls UCX
 // itself, so that a synchronous call costs no switch of threads. Others that wait at the same time sleep until their
-// answer is there or the driver leaves. A thread of the endpoint drives when nobody waits and answers are due, and
-// always watches the control socket, so that a killed server is noticed at once. Completions run on whichever thread
+// answer is there or the driver leaves. A thread of the endpoint drives when nobody waits and answers are due, those of
+// requests that a caller has given up on among them: a server cuts who stops in the middle of a request or an answer.
+// It always watches the control socket, so that a killed server is noticed at once. Completions run on whichever thread
 // drives.
 //
 // Invariants:
@@ -118,13 +119,14 @@ class client_endpoint {
   void background();
   void tick(steady_time now);
   [[nodiscard]] bool something_due() const noexcept {
-    return ended() == close_reason::none && (completions_due_ > 0 || settings_.on_unasked);
+    return ended() == close_reason::none && (completions_due_ > 0 || abandoned_ > 0 || settings_.on_unasked);
   }
 
   void take_message(std::span<const std::byte> said, std::span<const std::byte> payload);
   void take_part(const frame_header& header, byte_buffer payload);
   void take_answer(slot& of, const frame_header& header, byte_buffer payload);
   void complete(slot& of, answer&& what);
+  void abandon(slot& which);
   void release(slot& which);
   [[nodiscard]] slot* find(std::uint32_t request);
   void read_control();
@@ -158,6 +160,7 @@ class client_endpoint {
   std::uint64_t bytes_under_way_ = 0;
   std::size_t under_way_ = 0;        // slots that are not free
   std::size_t completions_due_ = 0;  // of these, with a completion that has not run
+  std::size_t abandoned_ = 0;        // of these, that nobody waits for
   std::vector<finished> finished_;
   frame_input input_;
   steady_time last_tick_{};

@@ -86,9 +86,13 @@ ucs_status_t client_endpoint::on_message(void* self, const void* header, std::si
   client_endpoint& client = *static_cast<client_endpoint*>(self);
   if ((how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
     client.note_loss(close_reason::malformed);  // servers do not send so
-  } else {
+    return UCS_OK;
+  }
+  try {
     client.take_message({static_cast<const std::byte*>(header), header_bytes},
                         {static_cast<const std::byte*>(data), bytes});
+  } catch (const std::bad_alloc&) {  // an answer without memory for it; UCX's code is not to be left by an exception
+    client.note_loss(close_reason::lost);
   }
   return UCS_OK;
 }
@@ -177,7 +181,14 @@ void client_endpoint::complete(slot& of, answer&& what) {
   if (waiting_ > 0) changed_.notify_all();
 }
 
+/// Nobody waits for it any more; the rest of it is sent, and its answer fetched, by whoever drives (invariant 4).
+void client_endpoint::abandon(slot& which) {
+  which.abandoned = true;
+  ++abandoned_;
+}
+
 void client_endpoint::release(slot& which) {
+  if (which.abandoned) --abandoned_;
   which.used = which.done = which.abandoned = false;
   which.done_call = nullptr;
   ++which.uses;
