@@ -16,6 +16,8 @@ namespace icecore::wire::testing {
 class careless_peer {
  public:
   explicit careless_peer(const server_endpoint& server, transport way = transport::shared_memory)
+      : careless_peer(server.address(), way) {}
+  careless_peer(const socket_address& server, transport way)
       : worker_({.way = way, .network_devices = way == transport::tcp ? "lo" : ""}) {
     worker_.receive_with(
         [](void* self, const void*, std::size_t, void*, std::size_t, const ucp_am_recv_param_t*) {
@@ -23,7 +25,7 @@ class careless_peer {
           return UCS_OK;
         },
         this);
-    wired_ = wire_up(server.address(), hello{.token = job_token}, worker_, soon());
+    wired_ = wire_up(server, hello{.token = job_token}, worker_, soon());
     std::string why;
     endpoint_ = worker_.make_endpoint(
         wired_.told.worker_address, [](void*, ucp_ep_h, ucs_status_t) {}, nullptr, why);
@@ -93,9 +95,9 @@ class careless_peer {
   unsigned answers_ = 0;
 };
 
-/// Of this process's own memory. The queues of its peers, which UCX maps, are not part of it.
-inline std::uint64_t anonymous_bytes() {
-  std::ifstream status("/proc/self/status");
+/// Of a process's own memory. The queues of its peers, which UCX maps, are not part of it.
+inline std::uint64_t anonymous_bytes(const std::string& process = "self") {
+  std::ifstream status("/proc/" + process + "/status");
   for (std::string word; status >> word;) {
     if (std::uint64_t kibibytes = 0; word == "RssAnon:" && status >> kibibytes) return kibibytes * 1024;
   }

@@ -1,6 +1,7 @@
 // The other process of killed_test.cpp.
 //
 //   wire_peer serve TRANSPORT            serves; tells its port on standard output
+//   wire_peer serve_little TRANSPORT     the same, with the limits of settings_with_little_memory()
 //   wire_peer call TRANSPORT PORT        calls without end; tells when the first answer was there
 //   wire_peer flood TRANSPORT PORT       asks for long answers and takes none; tells when it has asked
 #include <sys/prctl.h>
@@ -24,9 +25,9 @@ int main(int count, char** arguments) {
     std::printf("%u\n", number);
     std::fflush(stdout);
   };
-  if (role == "serve") {
+  if (role.starts_with("serve")) {
     service answers;
-    const server_endpoint server(settings_of_server(way), answers);
+    const server_endpoint server(role == "serve" ? settings_of_server(way) : settings_with_little_memory(way), answers);
     tell(server.address().port);
     for (;;) pause();
   }

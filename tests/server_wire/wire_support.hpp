@@ -155,6 +155,14 @@ inline server_settings settings_of_server(transport way = transport::shared_memo
   return made;
 }
 
+inline server_settings settings_with_little_memory(transport way) {
+  server_settings made = settings_of_server(way);
+  made.limits.bytes_all_max = 100'000'000;
+  made.limits.connections_max = 100;
+  made.limits.frame_ms = made.limits.not_reading_ms = 1200;
+  return made;
+}
+
 inline client_settings settings_of_client(const server_endpoint& server, transport way = transport::shared_memory) {
   client_settings made;
   made.address = server.address();
