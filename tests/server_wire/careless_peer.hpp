@@ -1,10 +1,9 @@
-// A peer that keeps to no rule of a client endpoint, and what its server's process takes of memory.
+// A peer that keeps to no rule of a client endpoint.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <deque>
-#include <fstream>
 #include <string>
 
 #include "wire/client/wire_up.hpp"
@@ -94,15 +93,5 @@ class careless_peer {
   std::deque<byte_buffer> payloads_;
   unsigned answers_ = 0;
 };
-
-/// Of a process's own memory. The queues of its peers, which UCX maps, are not part of it.
-inline std::uint64_t anonymous_bytes(const std::string& process = "self") {
-  std::ifstream status("/proc/" + process + "/status");
-  for (std::string word; status >> word;) {
-    if (std::uint64_t kibibytes = 0; word == "RssAnon:" && status >> kibibytes) return kibibytes * 1024;
-  }
-  ADD_FAILURE() << "the kernel does not tell RssAnon";
-  return 0;
-}
 
 }  // namespace icecore::wire::testing

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "careless_peer.hpp"
+#include "support/own_memory.hpp"
 
 namespace icecore::wire::testing {
 namespace {
@@ -178,9 +179,9 @@ void cut_many(transport way, int peers, std::uint32_t more_than_fits) {
     EXPECT_EQ(peer.listen(false), close_reason::not_reading);
   };
   for (int i = 0; i < peers / 4; ++i) cut_one();
-  const std::uint64_t before = anonymous_bytes();
+  const std::uint64_t before = icecore::testing::own_memory();
   for (int i = peers / 4; i < peers; ++i) cut_one();
-  EXPECT_LE(anonymous_bytes(), before + 30'000'000);
+  EXPECT_LE(icecore::testing::own_memory(), before + 30'000'000);
   const auto limit = soon();
   while (server.counters().bytes_held != 0 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   EXPECT_EQ(server.counters().bytes_held, 0U);

@@ -1,4 +1,4 @@
-// How much memory this process holds.
+// How much memory a process holds.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,18 +21,29 @@
 
 namespace icecore::testing {
 
-/// Bytes of its own, shared mappings left out: what the kernel counts. AddressSanitizer keeps what was freed for a
-/// while, so under it they are those that are not freed.
-inline std::uint64_t own_memory() {
+/// Whether the kernel counts what was freed: AddressSanitizer keeps it for a while.
 #if defined(ICECORE_TESTS_ADDRESS_SANITIZER)
-  return __sanitizer_get_current_allocated_bytes();
+inline constexpr bool freed_memory_is_counted = true;
 #else
-  std::ifstream status("/proc/self/status");
+inline constexpr bool freed_memory_is_counted = false;
+#endif
+
+/// Resident bytes of a process, shared mappings left out, as the kernel counts them.
+inline std::uint64_t memory_of(const std::string& process) {
+  std::ifstream status("/proc/" + process + "/status");
   for (std::string word; status >> word;) {
     if (std::uint64_t kibibytes = 0; word == "RssAnon:" && status >> kibibytes) return kibibytes * 1024;
   }
   ADD_FAILURE() << "the kernel does not tell RssAnon";
   return 0;
+}
+
+/// The same of this process; under AddressSanitizer the bytes that are not freed.
+inline std::uint64_t own_memory() {
+#if defined(ICECORE_TESTS_ADDRESS_SANITIZER)
+  return __sanitizer_get_current_allocated_bytes();
+#else
+  return memory_of("self");
 #endif
 }
 
