@@ -3,6 +3,7 @@
 
 #include "careless_peer.hpp"
 #include "support/own_memory.hpp"
+#include "wire/server/server_state.hpp"
 
 namespace icecore::wire::testing {
 namespace {
@@ -104,7 +105,7 @@ TEST(WireLimits, BytesUnderWay) {
 TEST(WireLimits, BytesOfAllConnections) {
   service answers;
   server_settings settings = settings_of_server();
-  settings.limits.bytes_all_max = 2 * (1'000 + sizeof(frame_header));
+  settings.limits.bytes_all_max = 2 * (1'000 + sizeof(frame_header) + request_cost);
   server_endpoint server(settings, answers);
   client_endpoint first(settings_of_client(server)), second(settings_of_client(server));
   std::future<answer> a = first.send(hold, 0, pattern(1'000), soon());
@@ -117,6 +118,26 @@ TEST(WireLimits, BytesOfAllConnections) {
   EXPECT_EQ(b.get().status, status_ok);
   EXPECT_EQ(first.call(echo, 0, pattern(1'000), soon()).status, status_ok);
   EXPECT_EQ(server.counters().requests_refused_busy, 2U);
+}
+
+TEST(WireLimits, EmptyRequestsAreChargedForWhatTheyTake) {
+  service answers;
+  server_settings settings = settings_of_server();
+  settings.limits.bytes_all_max = 100 * (sizeof(frame_header) + request_cost);
+  server_endpoint server(settings, answers);
+  client_endpoint client(settings_of_client(server));
+  std::vector<std::future<answer>> sent;
+  for (int i = 0; i < 150; ++i) sent.push_back(client.send(hold, 0, {}, soon()));
+  ASSERT_TRUE(answers.wait_until_held(100));
+  const auto limit = soon();
+  while (server.counters().requests_refused_busy < 50 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  answers.let_go();
+  int served = 0;
+  for (auto& each : sent) served += each.get().status == status_ok ? 1 : 0;
+  EXPECT_EQ(served, 100);
+  EXPECT_EQ(server.counters().bytes_held, 0U);
 }
 
 TEST(WireLimits, AClientThatDoesNotReadIsSlowedThenCut) {

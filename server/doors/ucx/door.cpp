@@ -46,7 +46,10 @@ wire::server_limits limits_of(const service::limits& from) {
   to.handshake_ms = short_of(static_cast<std::uint64_t>(std::max<std::int64_t>(1, from.read_limit.count())));
   to.frame_ms = to.handshake_ms;
   to.frame_bytes_max = short_of(from.request_bytes);
-  to.bytes_all_max = from.in_flight_bytes == 0 ? std::numeric_limits<std::int64_t>::max() : from.in_flight_bytes;
+  // The longest request is let in where nothing else is under way.
+  to.bytes_all_max = from.in_flight_bytes == 0
+                         ? std::numeric_limits<std::int64_t>::max()
+                         : std::max<std::uint64_t>(from.in_flight_bytes, to.frame_bytes_max + 4096ULL);
   to.bytes_in_flight_max = std::max<std::uint64_t>(to.bytes_in_flight_max, to.frame_bytes_max + 4096ULL);
   to.output_bytes_max = from.output_bytes;
   to.output_bytes_slow = from.output_bytes / 4;

@@ -95,7 +95,7 @@ bool io_thread::admit(io_connection& from, const frame_header& header) {
     refuse(from, header, status_stopping);
     return false;
   }
-  if (!shared_->charge(charged)) {
+  if (!shared_->charge(charged + request_cost)) {
     shared_->counters.requests_refused_busy.fetch_add(1, std::memory_order_relaxed);
     refuse(from, header, status_busy);
     return false;
@@ -148,7 +148,7 @@ void io_thread::transmit(io_connection& to, const frame_header& header, byte_buf
     --to.requests_in_flight;
     to.bytes_in_flight -= charged;
     shared_->counters.requests_in_flight.fetch_sub(1, std::memory_order_relaxed);
-    shared_->release(charged);
+    shared_->release(charged + request_cost);
   }
   if (to.endpoint == nullptr || to.closing != close_reason::none) return;
   if (to.output_charged > shared_->settings.limits.output_bytes_max) {

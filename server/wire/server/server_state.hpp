@@ -19,6 +19,10 @@
 
 namespace icecore::wire {
 
+/// What a request takes besides its frame while it waits or is worked on, about: it is charged with it, or so many
+/// empty ones could be under way that they take many times what they are charged.
+inline constexpr std::uint64_t request_cost = 232;
+
 struct server_counters {
   std::atomic<std::uint64_t> connections_accepted{0};
   std::atomic<std::uint64_t> connections_open{0};

@@ -27,7 +27,7 @@ void frame_output::push(const frame_header& header, byte_buffer payload) {
   frame& added = frames_.emplace_back(frame{.header = header, .payload = std::move(payload)});
   added.header.payload_bytes = static_cast<std::uint32_t>(added.payload.size());
   if (added.payload.size() > piece_bytes) added.header.flags |= flag_piece;
-  bytes_ += added.payload.size() + sizeof(frame_header);
+  bytes_ += cost_of(added);
 }
 
 ucs_status_t frame_output::advance(ucp_ep_h endpoint, const how_to_send& how, std::size_t most) {
@@ -62,11 +62,14 @@ void frame_output::taken() {
   }
 }
 
+/// With what the allocator adds, about.
+std::size_t frame_output::cost_of(const frame& one) noexcept { return sizeof one + 32 + one.payload.size(); }
+
 void frame_output::gone() {
   frame& first = frames_.front();
   first.sent += first.sending;
   if (first.sent < first.payload.size()) return;
-  bytes_ -= first.payload.size() + sizeof(frame_header);
+  bytes_ -= cost_of(first);
   frames_.pop_front();
 }
 

@@ -61,7 +61,7 @@ class frame_output {
   /// UCX has a message.
   [[nodiscard]] bool under_way() const noexcept { return under_way_; }
 
-  /// Of all frames that are not gone as a whole, with their headers.
+  /// What all frames take that are not gone as a whole, payloads and the rest.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
   /// Gives up all that UCX does not have.
@@ -75,6 +75,7 @@ class frame_output {
     std::size_t sending = 0;
   };
 
+  [[nodiscard]] static std::size_t cost_of(const frame& one) noexcept;
   void gone();
 
   std::deque<frame> frames_;  // whose places in memory stay when others are added
