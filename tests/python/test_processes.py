@@ -166,8 +166,11 @@ def test_threads_at_exit_do_not_crash(path, run):
         store.put_many([b"%d" % i for i in range(10000)], [b"v" * 100] * 10000)
         def work():
             while True:
-                store.latest().to_numpy()
-                len(store)
+                try:
+                    store.latest().to_numpy()
+                    len(store)
+                except icecore.ClosedError:  # at exit; a daemon thread that prints then stops Python
+                    return
         for _ in range(3):
             threading.Thread(target=work, daemon=True).start()
         """,
