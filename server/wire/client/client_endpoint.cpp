@@ -319,8 +319,8 @@ void client_endpoint::note_loss(close_reason reason) noexcept {
 
 void client_endpoint::end_connection(close_reason reason) {
   if (ended() != close_reason::none) return;
-  // With a message under way it would not be safe over TCP (server/io_thread.hpp, invariant 7): the worker's end ends
-  // it.
+  // An endpoint with a message under way ends with the worker: to close it over TCP is not safe (server/io_thread.hpp,
+  // invariant 7).
   ucp_ep_h const endpoint = std::exchange(endpoint_, nullptr);
   if (endpoint != nullptr && !output_.under_way()) worker_.end_endpoint(endpoint);
   output_.drop_waiting();

@@ -1,6 +1,7 @@
 // Frames on their way into an endpoint: puts the pieces of a long one together.
 //
-//   if (input.under_way() || (header.flags & flag_piece) != 0) ... begin() or leave_out() with the first, then add()
+//   if (!input.under_way()) input.begin(header);  // or leave_out(header): a frame that is not wanted
+//   if (input.add(header, piece) == frame_input::state::whole) deliver(header, input.take());
 //
 // Invariant: the pieces of a frame come one after the other, nothing in between, since UCX keeps the order of a
 // connection's messages and frame_output sends them so.

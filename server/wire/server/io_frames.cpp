@@ -158,9 +158,9 @@ void io_thread::transmit(io_connection& to, const frame_header& header, byte_buf
   frame_header told = header;
   told.connection = to.handle();
   to.output.push(told, std::move(payload));
-  // Otherwise it waits behind others, or its connection's next turn has come to be waited for.
-  const bool first = to.output_charged == 0;
-  if (first) {
+  // What is charged waits: then this frame waits behind it, until on_sent() or send_unfinished() sends both.
+  const bool nothing_waits = to.output_charged == 0;
+  if (nothing_waits) {
     send_waiting(to);
   } else {
     charge_output(to);

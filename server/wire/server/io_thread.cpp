@@ -344,7 +344,7 @@ void io_thread::end(io_connection& which) {
   which.socket.close();
   by_endpoint_.erase(which.endpoint);
   places_[which.handle() & 0xFFFFU].reset();
-  // Invariant 6. Closed by force, UCX waits for nobody.
+  // Invariant 6. UCX does not wait for the peer of an endpoint that it closes by force.
   if (which.output.under_way()) --messages_;
   if (which.input.wanted()) {
     const request dropped(stays, which.input.header(), byte_buffer(),
