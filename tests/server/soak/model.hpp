@@ -14,6 +14,7 @@ namespace icecore::soak {
 class alternating {
  public:
   alternating(const place& where, std::string database) : where_(where), database_(std::move(database)) { renew(); }
+  /// Until the next call, which may end the connection: one call an expression.
   ways::way& next();
   [[nodiscard]] ways::connection& any() { return *connections_[calls_++ % 2]; }
   void renew();
