@@ -8,6 +8,7 @@ icecore_options default_options() noexcept {
   defaults.huge_pages = 1;
   defaults.index = ICECORE_INDEX_BTREE;
   defaults.lookup_cache_bytes = options().lookup_cache_bytes;
+  defaults.grow_in_background = 1;
   return defaults;
 }
 
@@ -28,6 +29,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.index = enumerator(set.index, index_kind::btree, index_kind::hash, function, "index");
   opening.change_index = set.change_index != 0;
   opening.lookup_cache_bytes = set.lookup_cache_bytes;
+  opening.grow_in_background = set.grow_in_background != 0;
   opening.recovery_threads = set.recovery_threads;
   opening.placements = placements_of(set.placements, set.placement_count, function);
   if (set.shared_as != nullptr) opening.shared_as = set.shared_as;

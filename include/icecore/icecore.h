@@ -165,6 +165,9 @@ typedef struct icecore_options {
    * and a read waits if it shows what no sync covers. icecore::options::deferred_durability says what a power cut
    * leaves. */
   int deferred_durability;
+  /* not 0 (default): a thread takes memory before writers need it. icecore::options::grow_in_background says when, and
+   * how much. */
+  int grow_in_background;
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */

@@ -15,7 +15,8 @@
 // its first unit, so all processes share it.
 //
 // Threads: all functions from any thread of any process; an allocation is one compare-and-swap.
-// Cost: memory is committed in steps that double from 64 KiB up to 32 MiB, so a tiny index takes 64 KiB at most.
+// Cost: memory is committed in steps that double from 64 KiB up to 32 MiB, so a tiny index takes 64 KiB at most. The
+// kernel clears a page when it is first written to: make_ready() has that done before, by another thread.
 #pragma once
 
 #include <atomic>
@@ -23,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/background/memory_ahead.hpp"
 #include "base/locks/lock_descriptor.hpp"
 
 namespace icecore::index {
@@ -48,7 +50,7 @@ struct arena_options {
   bool attach = false;
 };
 
-class arena {
+class arena final : public memory_ahead {
  public:
   static constexpr std::size_t unit_bytes = 64;
   static constexpr std::uint64_t commit_min_bytes = std::uint64_t{64} << 10;
@@ -104,6 +106,15 @@ class arena {
   // Relaxed: a statistic, it orders nothing.
   [[nodiscard]] std::uint64_t used_bytes() const noexcept { return head().used.load(std::memory_order_relaxed); }
 
+  // Relaxed: a hint.
+  [[nodiscard]] bool wanted() const noexcept override {
+    const std::uint64_t used = used_bytes();
+    return touched_.load(std::memory_order_relaxed) < used + ahead_of(used) / 2;
+  }
+  /// Has the kernel give memory to what the next allocations will return; others go on allocating meanwhile. Does
+  /// nothing if the kernel is older than Linux 5.14.
+  void make_ready() noexcept override;
+
  private:
   /// The arena's first unit; reference 0 is none.
   struct alignas(unit_bytes) head_unit {
@@ -118,12 +129,18 @@ class arena {
 
   [[nodiscard]] head_unit& head() const noexcept { return *reinterpret_cast<head_unit*>(base_); }
   void reserve(std::uint64_t bytes, const arena_options& options);
+  /// How much is touched ahead: an eighth, in whole huge pages.
+  [[nodiscard]] static constexpr std::uint64_t ahead_of(std::uint64_t used) noexcept {
+    constexpr std::uint64_t least = std::uint64_t{4} << 20;
+    return used < least ? 0 : used / 8 > commit_max_bytes ? commit_max_bytes : used / 8 < least ? least : used / 8;
+  }
   void back(std::uint64_t from, std::uint64_t bytes) const;
   void commit(std::uint64_t end);
 
   std::byte* base_ = nullptr;     ///< aligned to a huge page
   std::byte* mapping_ = nullptr;  ///< what mmap returned
   std::uint64_t mapping_bytes_ = 0;
+  std::atomic<std::uint64_t> touched_{0};           // up to here; only make_ready() writes it
   int file_ = -1;                                   ///< a descriptor that this arena owns
   std::optional<lock_descriptor> locks_;            ///< of the same file
   mutable std::atomic<std::uint32_t> own_{nobody};  ///< the number this process holds

@@ -91,15 +91,40 @@ void pool_set::share(std::span<pool_space> with) {
   for (pool* p : there_) p->share(with[p->number()]);
 }
 
-void pool_set::begin_background_growth() {
-  try {
-    growth_ = std::make_unique<background>([this] {
-      for (pool* p : there_) p->grow_in_background();
-    });
-  } catch (const std::system_error&) {
-    return;  // no thread can be made: writers grow the files, as without it
+void pool_set::grow_ahead(link place) noexcept {
+  pool* const p = find(link_pool(place));
+  // acquire: pairs with begin_background_growth()
+  background* growth = growth_.load(std::memory_order_acquire);
+  if (growth == nullptr) {
+    if (other_memory_ != nullptr && size() >= background_growth_from) growth = begin_background_growth();
+    if (growth == nullptr) {
+      p->grow_ahead();
+      return;
+    }
   }
-  growth_->ask();
+  if (p->wants_growth() || other_memory_->wanted()) growth->ask();
+}
+
+/// Null if no thread can be made: writers grow the files, as without it.
+background* pool_set::begin_background_growth() noexcept {
+  std::call_once(growth_begins_, [this] {
+    try {
+      auto made = std::make_unique<background>([this] {
+        for (pool* p : there_) p->grow_in_background();
+        if (other_memory_->wanted()) other_memory_->make_ready();
+      });
+      growth_.store(made.release(), std::memory_order_release);  // release: the object is complete
+    } catch (const std::exception&) {
+      return;
+    }
+  });
+  return growth_.load(std::memory_order_acquire);
+}
+
+void pool_set::end_background_growth() noexcept {
+  // acquire, release: as where it begins. Its destruction waits until its work is done.
+  std::unique_ptr<background>(growth_.exchange(nullptr, std::memory_order_acq_rel)).reset();
+  other_memory_ = nullptr;
 }
 
 void pool_set::add(std::unique_ptr<pool> one) {

@@ -18,15 +18,18 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/background/background.hpp"
+#include "base/background/memory_ahead.hpp"
 #include "pool/file/numa.hpp"
 #include "pool/pool.hpp"
 #include "pool/root/placements.hpp"
@@ -39,6 +42,9 @@ class pool_set {
   pool_set(const std::filesystem::path& path, const options& opening);
   /// Attaches beside the process that shares the files; `with` has one element per file.
   pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with);
+  ~pool_set() { end_background_growth(); }
+  pool_set(const pool_set&) = delete;
+  pool_set& operator=(const pool_set&) = delete;
 
   /// From now on other processes may attach. `with` has one element per file and lies in memory that they map.
   void share(std::span<pool_space> with);
@@ -122,19 +128,14 @@ class pool_set {
   [[nodiscard]] std::uint16_t number_for(unsigned writer) const noexcept {
     return count_ == 1 ? std::uint16_t{0} : file_for({nodes_.data(), count_}, current_node(), writer);
   }
-  /// Calls pool::grow_ahead() on the file in which `place` lies; or asks the thread that grows files, if there is one.
-  void grow_ahead(link place) noexcept {
-    pool* const p = find(link_pool(place));
-    if (growth_ == nullptr) {
-      p->grow_ahead();
-    } else if (p->wants_growth()) {
-      growth_->ask();
-    }
-  }
-  /// From now on a thread grows the files ahead, if one can be made. Before any other thread uses the store.
-  void begin_background_growth();
+  /// Calls pool::grow_ahead() on the file in which `place` lies; or asks the thread that has memory ready, if there is
+  /// one. Call it after allocate(), without holding a lock that other threads wait for.
+  void grow_ahead(link place) noexcept;
+  /// From now on a thread grows the files ahead, once they are large enough that it matters, if a thread can be made.
+  /// It has other memory ready as well. Before any other thread uses the store.
+  void grow_in_background(memory_ahead& other) noexcept { other_memory_ = &other; }
   /// Returns when that thread has ended. No other thread uses the store any more.
-  void end_background_growth() noexcept { growth_.reset(); }
+  void end_background_growth() noexcept;
   /// Calls pool::allocate() on that file, or on another one if its device is full.
   [[nodiscard]] segment allocate(std::uint64_t bytes, std::uint16_t number = 0) {
     return allocate(bytes, number, format::segment_magic, {});
@@ -162,6 +163,7 @@ class pool_set {
   void relocate(const options& opening);
   void find_without_root(const options& opening);
   void add(std::unique_ptr<pool> one);
+  [[nodiscard]] background* begin_background_growth() noexcept;
   void remove_created_files() const noexcept;
 
   std::filesystem::path path_;
@@ -172,7 +174,11 @@ class pool_set {
   std::array<int, format::files_max> nodes_{};
   std::vector<pool*> there_;
   std::vector<absent> missing_;
-  std::unique_ptr<background> growth_;  // ends before the files
+  /// A smaller store is not worth a thread.
+  static constexpr std::uint64_t background_growth_from = std::uint64_t{8} << 20;
+  memory_ahead* other_memory_ = nullptr;  // null: writers grow the files
+  std::once_flag growth_begins_;
+  std::atomic<background*> growth_{nullptr};  // owned; null until a writer has begun it
 };
 
 /// Whether the file's root says that it is file `number` of the store whose root is `of`.

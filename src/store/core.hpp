@@ -160,6 +160,8 @@ class [[gnu::visibility("hidden")]] store_core {
     return pin::adopt(pins_);
   }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
+  /// As options::grow_in_background says. Before any other thread uses the store.
+  void grow_in_background() noexcept { pool_->grow_in_background(*memory_); }
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   /// What another layer keeps beside this store; `make` makes it at the first call. It ends before the store does.
   template <typename Make>

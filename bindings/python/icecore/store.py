@@ -85,6 +85,7 @@ class Store(_native.Store, _Base):
         index: str = "btree",
         change_index: bool = False,
         lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
+        grow_in_background: bool = True,
         recovery_threads: int = 0,
         placements: Placements = (),
         shared_as: Path | None = None,
@@ -112,6 +113,7 @@ class Store(_native.Store, _Base):
                 INDEXES.index(index),
                 change_index,
                 lookup_cache_bytes,
+                grow_in_background,
                 columns.thread_count(recovery_threads),
                 placement_list(placements),
                 b"" if shared_as is None else path_bytes(shared_as),
@@ -422,6 +424,7 @@ def open(  # named like the built-in function, as users expect
     index: str = "btree",
     change_index: bool = False,
     lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
+    grow_in_background: bool = True,
     recovery_threads: int = 0,
     placements: Placements = (),
     shared_as: Path | None = None,
@@ -448,6 +451,8 @@ def open(  # named like the built-in function, as users expect
 
     ``lookup_cache_bytes``: the maximum size of the lookup cache, a table of entries found or inserted lately; it grows
     with the number of keys looked up. 0: no table.
+
+    ``grow_in_background``: a thread takes memory and grows the file before writers need it, once the file has 8 MiB.
 
     ``accept_copy`` opens a copy of a file that its writer had not closed. ``accept_damage`` (with ``'r'``) opens a
     damaged store: a read of lost data raises ``DamagedError`` if it is known to which key the data belonged.
@@ -480,6 +485,7 @@ def open(  # named like the built-in function, as users expect
         index=index,
         change_index=change_index,
         lookup_cache_bytes=lookup_cache_bytes,
+        grow_in_background=grow_in_background,
         recovery_threads=recovery_threads,
         placements=placements,
         shared_as=shared_as,

@@ -107,6 +107,7 @@ struct opening {
   int index;
   bool change_index;
   std::uint64_t lookup_cache_bytes;
+  bool grow_in_background;
   unsigned recovery_threads;
   std::vector<placement> placements;
   std::string shared_as;
@@ -126,6 +127,7 @@ store_object open_store(const opening& asked, progress_like on_progress) {
   o.index = static_cast<icecore::index_kind>(asked.index);
   o.change_index = asked.change_index;
   o.lookup_cache_bytes = asked.lookup_cache_bytes;
+  o.grow_in_background = asked.grow_in_background;
   o.recovery_threads = asked.recovery_threads;
   o.placements = asked.placements;
   o.shared_as = asked.shared_as;
@@ -317,7 +319,7 @@ store_class bind_store(nb::module_& m) {
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
          bool deferred_durability, bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index,
-         bool change_index, std::uint64_t lookup_cache_bytes, unsigned recovery_threads,
+         bool change_index, std::uint64_t lookup_cache_bytes, bool grow_in_background, unsigned recovery_threads,
          const placement_pairs& placements, const nb::bytes& shared_as, progress_like on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
@@ -332,6 +334,7 @@ store_class bind_store(nb::module_& m) {
                                                    index,
                                                    change_index,
                                                    lookup_cache_bytes,
+                                                   grow_in_background,
                                                    recovery_threads,
                                                    placements_of(placements),
                                                    {shared_as.c_str(), shared_as.size()}},
@@ -340,7 +343,8 @@ store_class bind_store(nb::module_& m) {
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
       nb::arg("deferred_durability"), nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"),
       nb::arg("huge_pages"), nb::arg("index"), nb::arg("change_index"), nb::arg("lookup_cache_bytes"),
-      nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("shared_as"), nb::arg("on_progress").none());
+      nb::arg("grow_in_background"), nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("shared_as"),
+      nb::arg("on_progress").none());
   c.def(
       "close", [](store_object& self) { std::shared_ptr(self.owner)->close(); },
       "Makes everything durable, as far as the device can, and releases the file and its locks. Waits for calls\n"

@@ -246,7 +246,7 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     auto own = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*own);
     auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
-    if (grows) opened->the_pool().begin_background_growth();
+    if (grows) opened->grow_in_background();
     return opened;
   }
   const memory_file file(opening.shared_as, O_CREAT | O_EXCL);
@@ -257,7 +257,7 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     auto common = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*common);
     auto opened = recover(parts_on(std::move(pool), std::move(common), state, opening), opening);
-    if (grows) opened->the_pool().begin_background_growth();
+    if (grows) opened->grow_in_background();
     opened->share(opening.shared_as);
     return opened;
   } catch (...) {
