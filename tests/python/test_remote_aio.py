@@ -30,6 +30,8 @@ def test_stores_are_written_and_read(server):
             first = await store.put(b"a", b"1")
             await asyncio.gather(*(store.put(b"%03d" % i, b"v") for i in range(200)))
             assert await store.get(b"a") == b"1" and await store.get(b"x", b"-") == b"-"
+            assert await store.find(b"a") == b"1" and await store.find(b"x") is None
+            assert await (await store.latest()).find(b"a") == b"1"
             assert [k async for k in store.keys(prefix=b"00")] == [b"%03d" % i for i in range(10)]
             assert [i async for i in store.items(reverse=True, limit=1)] == [(b"a", b"1")]
             assert await store.count() == 201 and await store.find_many([b"a", b"x"]) == [b"1", None]

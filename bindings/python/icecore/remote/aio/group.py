@@ -84,6 +84,11 @@ class _Reader:
     def _of(self, key: BytesLike) -> Any:
         return self._parts[owner_of(key, len(self._parts))]
 
+    async def find(self, key: BytesLike, *, timeout: float | None = None) -> bytes | None:
+        """The value, or None."""
+        found: bytes | None = await self._of(key).find(key, timeout=timeout)
+        return found
+
     async def get(self, key: BytesLike, default: Any = None, *, timeout: float | None = None) -> Any:
         """The value, or ``default``."""
         return await self._of(key).get(key, default, timeout=timeout)

@@ -40,9 +40,14 @@ class _Reader:
     def name(self) -> str:
         return self._calls.name
 
+    async def find(self, key: BytesLike, *, timeout: float | None = None) -> bytes | None:
+        """The value, or None."""
+        found: bytes | None = await self._connection.call(self._calls.find(key, self._point), timeout)
+        return found
+
     async def get(self, key: BytesLike, default: Any = None, *, timeout: float | None = None) -> Any:
         """The value, or ``default``."""
-        found = await self._connection.call(self._calls.find(key, self._point), timeout)
+        found = await self.find(key, timeout=timeout)
         return default if found is None else found
 
     async def find_many(self, keys: Iterable[BytesLike], *, default: Any = None, timeout: float | None = None) -> list[Any]:
