@@ -36,6 +36,20 @@ void require_catalog(const service_options& options, const std::filesystem::path
   }
 }
 
+// The catalog names a database only once its store is durable. So what is missing now was lost, and a new store in its
+// place would show that nothing had ever been written. Of a group, the servers' own files are looked at by its
+// clusters.
+void require_store(const service_options& options, const std::filesystem::path& folder) {
+  const std::filesystem::path store = options.link == nullptr ? folder / "store.ice" : folder;
+  std::error_code failed;
+  const bool there = std::filesystem::exists(store, failed);
+  if (there) return;
+  throw icecore::error(
+      errc::damaged, fmt::format("{}: {}; the database's store was there: put it back, restore a snapshot, or drop the "
+                                 "database",
+                                 store.native(), failed ? failed.message() : "No such file or directory"));
+}
+
 }  // namespace
 
 unsigned service::state::threads_of(unsigned asked) {
@@ -67,6 +81,7 @@ void service::state::open_all() {
   for (const catalog_entry& entry : entries) {
     served next{.open = nullptr, .why = std::nullopt, .entry = entry};
     try {
+      steps(options.link).agree([&] { require_store(options, folder(entry.number)); });
       next.open = make(entry);
     } catch (...) {
       next.why = failure_of(std::current_exception());

@@ -178,6 +178,29 @@ TEST_F(Service, databases_without_their_catalog_are_not_taken_for_new_ones) {
   EXPECT_EQ(read(*service_->find_database(root_, "one"), "a"), "1");
 }
 
+TEST_F(Service, a_database_whose_store_is_missing_is_not_taken_for_an_empty_one) {
+  put(*create("lost"), "k", "v");
+  put(*create("whole"), "k", "v");
+  service_.reset();
+  const std::filesystem::path store = folder_ / "data/databases/1/store.ice";
+  std::filesystem::rename(store, folder_ / "elsewhere");
+  start();
+  EXPECT_EQ(code_of([&] { static_cast<void>(service_->find_database(root_, "lost")); }), errc::unavailable);
+  EXPECT_FALSE(std::filesystem::exists(store));
+  ASSERT_EQ(service_->not_ready().size(), 1U);
+  EXPECT_EQ(service_->not_ready().front().second.code, errc::damaged);
+  EXPECT_EQ(read(*service_->find_database(root_, "whole"), "k"), "v");
+  service_.reset();
+  std::filesystem::rename(folder_ / "elsewhere", store);
+  start();
+  EXPECT_EQ(read(*service_->find_database(root_, "lost"), "k"), "v");
+  service_.reset();
+  std::filesystem::remove_all(store.parent_path());
+  start();
+  service_->drop(root_, "lost");
+  EXPECT_THAT(names(), ElementsAre("whole"));
+}
+
 TEST_F(Service, a_snapshot_under_load_is_one_instant_of_all_databases) {
   const auto first = create("first", version_rule::write);
   const auto second = create("second", version_rule::every);
