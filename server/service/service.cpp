@@ -233,6 +233,10 @@ snapshot_report service::write_snapshot(const principal& who, const std::filesys
                                       on_progress);
   }
   state_->log("snapshot_written", {{"folder", to.native()}, {"databases", std::to_string(report.parts.size())}});
+  // The kernel would take the path to end at a zero byte, and another folder would be written.
+  if (to.empty() || to.native().find('\0') != std::string::npos) {
+    throw icecore::error(errc::invalid_argument, "say the folder that the snapshot is to be, without zero bytes");
+  }
   return report;
 }
 

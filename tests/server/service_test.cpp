@@ -294,6 +294,14 @@ TEST_F(Service, stopping_gives_up_the_snapshot_that_is_written) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "snapshot.partial"));
 }
 
+TEST_F(Service, a_snapshot_is_written_into_the_folder_that_was_named_or_nowhere) {
+  create("db");
+  const std::string cut = std::string(folder_ / "snapshot") + '\0' + "of monday";
+  EXPECT_EQ(code_of([&] { service_->write_snapshot(root_, cut); }), errc::invalid_argument);
+  EXPECT_EQ(code_of([&] { service_->write_snapshot(root_, ""); }), errc::invalid_argument);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1) << "the data alone";
+}
+
 TEST_F(Service, a_changed_snapshot_is_refused) {
   put(*create("one"), "a", "1");
   service_->write_snapshot(root_, folder_ / "snapshot");

@@ -54,7 +54,6 @@ void execute(call& c, wire::group_request&& /*asked*/) {
 }
 
 void execute(call& c, wire::snapshot_request&& asked) {
-  if (asked.to.empty()) throw error(errc::invalid_argument, "say the folder that the snapshot is to be");
   go_on(c.door().lengthy, c, [to = std::move(asked.to)](call& on) {
     wire::snapshot_answer told;
     for (const auto& part : on.door().all.write_snapshot(on.who(), to).parts) {
