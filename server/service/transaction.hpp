@@ -102,7 +102,9 @@ struct condition {
 /// anything has changed.
 struct allowance {
   std::uint64_t read_bytes_max = 0;  ///< of all that it reads, with the keys; 0: no bound. errc::limit_reached
-  gauge* reads_from = nullptr;       ///< what the reads take of it, until the outcome ends; null: nothing
+  /// What reads copy, and the values that partial updates make, take of it until the outcome ends: errc::limit_reached.
+  /// Null: nothing.
+  gauge* memory = nullptr;
   /// Called with each key that the end of a lease removes; throws if the one who asks may not.
   std::function<void(std::string_view key)> may_remove{};
 };
@@ -148,7 +150,7 @@ struct outcome {
   bool succeeded = true;         ///< whether all conditions held
   icecore::version version = 0;  ///< that the writes belong to; without writes, the newest version that was visible
   std::vector<operation_result> results{};
-  std::shared_ptr<gauge::share> held{};  ///< what the reads took of `allowance::reads_from`; null: nothing
+  std::shared_ptr<gauge::share> held{};  ///< what it took of `allowance::memory`; null: nothing
 };
 
 /// An error as a value: what crosses threads and doors.

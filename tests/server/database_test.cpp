@@ -196,6 +196,31 @@ TEST_P(Database, parts_of_values_follow_the_rules) {
   EXPECT_EQ(one(db(), {.what = operation::kind::put_new, .key = "k", .value = "new"}).is, state::exists);
 }
 
+TEST_P(Database, an_increment_beyond_the_numbers_changes_and_tells_none) {
+  put(db(), "k", std::to_string(std::numeric_limits<std::int64_t>::max()));
+  const operation_result is = one(db(), {.what = operation::kind::increment, .key = "k", .number = 1});
+  EXPECT_EQ(is.is, operation_result::state::no_number);
+  EXPECT_EQ(is.number, 0);
+  EXPECT_EQ(read(db(), "k"), "9223372036854775807");
+}
+
+TEST_P(Database, a_value_that_a_short_part_makes_counts_as_memory) {
+  gauge memory("limits.in_flight_bytes", 1 << 20);
+  const auto update = [&](std::uint64_t offset) {
+    transaction t{.allowed = {.memory = &memory}};
+    t.then = {
+        {.what = operation::kind::upsert, .key = "k", .value = "x", .rule = update_rule::expand, .offset = offset}};
+    return write(db(), std::move(t)).results.at(0).size;
+  };
+  EXPECT_EQ(code_of([&] { update(std::uint64_t{3} << 30); }), errc::limit_reached);
+  EXPECT_EQ(read(db(), "k"), "(none)");
+  EXPECT_EQ(update(500'000), 500'001U);
+  EXPECT_EQ(update(500'100), 500'101U);  // what the first one held is given back
+  EXPECT_EQ(code_of([&] { update(1 << 20); }), errc::limit_reached);
+  EXPECT_EQ(read(db(), "k").size(), 500'101U);
+  EXPECT_EQ(memory.used(), 0U);
+}
+
 TEST_P(Database, increments_of_many_threads_add_up) {
   constexpr int threads = 8;
   constexpr int each = 20;

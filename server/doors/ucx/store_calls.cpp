@@ -79,7 +79,7 @@ void give(std::unique_ptr<call> kept, service::transaction what, make_answer mad
 
 /// The same, wherever that may wait. The rights were asked for already.
 void hand_over(call& c, service::transaction what, make_answer made) {
-  what.allowed = {.read_bytes_max = answer_bytes_most(c), .reads_from = &c.door().all.in_flight_bytes()};
+  what.allowed = {.read_bytes_max = answer_bytes_most(c), .memory = &c.door().all.in_flight_bytes()};
   if (c.request_bytes() > held_from) c.hold(what.bytes());
   const std::string_view key = what.then.empty() ? std::string_view() : std::string_view(what.then.front().key);
   if (c.database().writes_at_once(key)) return give(c.keep(), std::move(what), made);

@@ -114,9 +114,20 @@ class run {
                                        "once, or scan",
                                        allowed_->read_bytes_max));
     }
-    if (allowed_->reads_from == nullptr) return;
+    hold(bytes);
+  }
+
+  void hold(std::uint64_t bytes) {
+    if (allowed_->memory == nullptr) return;
     if (!into_->answer.held) into_->answer.held = std::make_shared<gauge::share>();
-    into_->answer.held->take_more(*allowed_->reads_from, bytes);
+    into_->answer.held->take_more(*allowed_->memory, bytes);
+  }
+
+  /// Before a value is made of which the request has brought only a part. It is there twice: as it is, and in the
+  /// batch. Of a short one the request's own share is enough, and most updates then touch no number that others change.
+  void hold_made(std::uint64_t bytes, std::uint64_t brought) {
+    constexpr std::uint64_t short_value = std::uint64_t{64} << 10;
+    if (bytes > brought + short_value) hold(2 * bytes);
   }
 
   [[nodiscard]] row row_of(std::string key, const found_value& is) {
@@ -254,6 +265,7 @@ class run {
       result.size = size;
       return result;
     }
+    hold_made(what.rule == update_rule::replace_from ? end : std::max(size, end), length);
     std::string value(was ? was->value : std::string_view());
     if (what.rule == update_rule::replace_from) {
       value.resize(end);
@@ -275,6 +287,7 @@ class run {
     const auto number = was ? number_of(was->value) : 0;
     if (!number || __builtin_add_overflow(*number, what.number, &result.number)) {
       result.is = state::no_number;
+      result.number = 0;
       return result;
     }
     if (!was) into_->leases.attach(what.key, 0);  // as in update()

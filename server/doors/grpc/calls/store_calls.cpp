@@ -89,7 +89,7 @@ void hand_over(unary_call& c, const std::string& name, service::transaction what
   std::shared_ptr<service::database> database = c.find(name);
   if (!c.who().is_root()) require(c, database->settings(), what);
   c.hold(what.bytes());
-  what.allowed = {.read_bytes_max = answer_bytes_max(c), .reads_from = &c.door().all.in_flight_bytes()};
+  what.allowed = {.read_bytes_max = answer_bytes_max(c), .memory = &c.door().all.in_flight_bytes()};
   if (database->queues_writes()) return give(c, *database, std::move(what), std::move(answer));
   auto waits = std::make_shared<service::transaction>(std::move(what));
   c.door().work.post([&c, database = std::move(database), waits, answer = std::move(answer)] {
