@@ -46,10 +46,10 @@ void space::require(std::uint64_t bytes, bool only_removes) {
     const std::uint64_t most = only_removes ? quota + std::max(quota / 100, least_reserve) : quota;
     if (used >= most || bytes > most - used) {
       count(kept_limit::quota_bytes);
-      throw icecore::error(
-          errc::no_space, fmt::format("the database uses {} bytes, and its quota is {}: raise the quota, or remove and "
-                                      "compact what is not needed",
-                                      used, quota));
+      throw icecore::error(errc::no_space,
+                           fmt::format("the database uses {} bytes, and its quota is {}: raise the quota, or copy the "
+                                       "newest version to another database and drop this one",
+                                       used, quota));
     }
   }
   if (!only_removes && !device_has_room_()) {
