@@ -2,10 +2,21 @@
  * work.
  *
  *   skv_hdl_t client;
- *   SKV_Init(0, 0, NULL, &client);                              (with MPI: SKV_Init(0, MPI_COMM_WORLD, 0, NULL,
- * &client)) SKV_Connect(client, NULL, 0); skv_pds_hdl_t pds; SKV_Open(client, "weights", (skv_pds_priv_t)(SKV_PDS_READ
- * | SKV_PDS_WRITE), SKV_COMMAND_OPEN_FLAGS_CREATE, &pds); SKV_Insert(client, pds, "key", 3, "value", 5, 0,
- * SKV_COMMAND_RIU_FLAGS_NONE); SKV_Disconnect(client); SKV_Finalize(client);
+ *   SKV_Init(0, 0, NULL, &client);
+ *
+ *   SKV_Connect(client, NULL, 0);
+ *
+ *   skv_pds_hdl_t pds;
+ *
+ *   SKV_Open(client, "weights", SKV_PDS_WRITE, SKV_COMMAND_OPEN_FLAGS_CREATE, &pds);
+ *
+ *   SKV_Insert(client, pds, "key", 3, "value", 5, 0, SKV_COMMAND_RIU_FLAGS_NONE);
+ *
+ *   SKV_Disconnect(client);
+ *
+ *   SKV_Finalize(client);
+ *
+ * With MPI the second argument of SKV_Init is a communicator: SKV_Init(0, MPI_COMM_WORLD, 0, NULL, &client).
  *
  * Programs without MPI define SKV_CLIENT_UNI (or SKV_NON_MPI) before they include this file. A PDS, a partitioned data
  * set, is a database of the server. docs/skv.md tells what each function and flag does, and where the configuration
@@ -151,7 +162,7 @@ SKV_API skv_status_t SKV_Close(skv_hdl_t aClient, skv_pds_hdl_t aPDSId);
 SKV_API skv_status_t SKV_PDSCntl(skv_hdl_t aClient, skv_pds_hdl_t aPDSId, skv_pdscntl_cmd_t aCmd,
                                  skv_pds_attr_ext_t* aPDSAttr);
 
-/* ---- Commands that do not: at most 65,536 of a client are under way ---- */
+/* ---- Commands that do not: at most 262,144 of a client are under way ---- */
 
 SKV_API skv_status_t SKV_Iopen(skv_hdl_t aClient, char* aPDSName, skv_pds_priv_t aPrivs, skv_cmd_open_flags_t aFlags,
                                skv_pds_hdl_t* aPDSId, skv_client_cmd_ext_hdl_t* aCmdHdl);
