@@ -94,7 +94,7 @@ std::string_view key_of(const transaction& what) {
   for (const condition& c : what.conditions) name(c.key);
   for (const auto* list : {&what.then, &what.otherwise}) {
     for (const operation& o : *list) {
-      if (o.what == operation::kind::remove_range || o.what == operation::kind::get_range) {
+      if (o.names_range()) {
         throw error(
             errc::invalid_argument,
             "the transaction names a range of keys: in a group of dependent servers a transaction names one key");

@@ -9,6 +9,7 @@
 
 #include "icecore/error.hpp"
 #include "service/json_text.hpp"
+#include "service/owner.hpp"
 #include "service/state.hpp"
 
 namespace icecore::service {
@@ -68,6 +69,18 @@ service::~service() {
 }
 
 const service_options& service::options() const noexcept { return state_->options; }
+
+void service::require_owner(std::string_view key) const {
+  const group_place& here = state_->options.group;
+  if (state_->options.link != nullptr || here.size <= 1) return;
+  const std::uint32_t owner = owner_of(key, here.size);
+  if (owner == here.index) return;
+  throw icecore::error(
+      errc::not_owner,
+      fmt::format("the key belongs to server {} of the group \"{}\", and this is server {}: ask that one", owner,
+                  here.name, here.index));
+}
+
 access& service::users() noexcept { return state_->users; }
 executor& service::threads() noexcept { return state_->blocking; }
 const std::string& service::identity() const noexcept { return state_->known.identity(); }
@@ -220,6 +233,10 @@ std::string service::state::execute(const std::string& order) {
 snapshot_report service::write_snapshot(const principal& who, const std::filesystem::path& to,
                                         const icecore::progress_function& on_progress) {
   if (!who.is_root()) throw icecore::error(errc::denied, "only the role root may write snapshots of the service");
+  // The kernel would take the path to end at a zero byte, and another folder would be written.
+  if (to.empty() || to.native().find('\0') != std::string::npos) {
+    throw icecore::error(errc::invalid_argument, "say the folder that the snapshot is to be, without zero bytes");
+  }
   snapshot_report report;
   if (state_->snapshots) {
     report = state_->snapshots->write(to, on_progress);
@@ -233,10 +250,6 @@ snapshot_report service::write_snapshot(const principal& who, const std::filesys
                                       on_progress);
   }
   state_->log("snapshot_written", {{"folder", to.native()}, {"databases", std::to_string(report.parts.size())}});
-  // The kernel would take the path to end at a zero byte, and another folder would be written.
-  if (to.empty() || to.native().find('\0') != std::string::npos) {
-    throw icecore::error(errc::invalid_argument, "say the folder that the snapshot is to be, without zero bytes");
-  }
   return report;
 }
 

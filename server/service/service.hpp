@@ -62,6 +62,8 @@ class service {
   service& operator=(const service&) = delete;
 
   [[nodiscard]] const service_options& options() const noexcept;
+  /// errc::not_owner if another server of an independent group has the key.
+  void require_owner(std::string_view key) const;
   [[nodiscard]] access& users() noexcept;
   [[nodiscard]] executor& threads() noexcept;
   /// 32 hexadecimal digits, made with the folder.

@@ -73,6 +73,7 @@ struct operation {
   bool previous = false;  ///< the answer holds the value that was there
 
   [[nodiscard]] bool writes() const noexcept { return what != kind::get && what != kind::get_range; }
+  [[nodiscard]] bool names_range() const noexcept { return what == kind::remove_range || what == kind::get_range; }
   [[nodiscard]] static operation put(std::string key, std::string value) {
     return {.what = kind::put, .key = std::move(key), .value = std::move(value)};
   }

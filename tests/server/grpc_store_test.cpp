@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "grpc_support.hpp"
+#include "service/owner.hpp"
 
 namespace icecore::doors {
 namespace {
@@ -27,6 +28,66 @@ TEST_F(GrpcStore, put_is_read_back_and_every_version_stays) {
   EXPECT_EQ(get("db", "a"), std::string("2\0x", 3));
   EXPECT_EQ(get("db", "a", first), "1");
   EXPECT_EQ(get("db", "b"), "(none)");
+}
+
+class GrpcOfAGroup : public door_fixture {
+ protected:
+  void SetUp() override {
+    service::service_options options;
+    options.group = {.name = "g", .index = 1, .size = 2};
+    start(options);
+    create("db");
+  }
+};
+
+TEST_F(GrpcOfAGroup, a_server_has_its_own_keys_alone) {
+  std::uint64_t own = 0;
+  for (std::size_t i = 0; i < 20; ++i) {
+    const bool mine = service::owner_of(key(i), 2) == 1;
+    own += mine ? 1 : 0;
+    const errc expected = mine ? errc{} : errc::not_owner;
+    const auto of_key = [&](auto request) {
+      request.set_database("db");
+      request.set_key(key(i));
+      return request;
+    };
+    v1::PutResponse put;
+    EXPECT_EQ(call(*store_, &v1::Store::StubInterface::Put, of_key(v1::PutRequest()), put), expected);
+    EXPECT_EQ(status_.error_code(), mine ? grpc::StatusCode::OK : grpc::StatusCode::FAILED_PRECONDITION);
+    v1::GetResponse got;
+    EXPECT_EQ(call(*store_, &v1::Store::StubInterface::Get, of_key(v1::GetRequest()), got), expected);
+    v1::GetManyRequest many;
+    many.set_database("db");
+    many.add_keys(key(i));
+    v1::GetManyResponse got_many;
+    EXPECT_EQ(call(*store_, &v1::Store::StubInterface::GetMany, many, got_many), expected);
+    v1::WriteRequest conditional;
+    conditional.set_database("db");
+    conditional.add_conditions()->set_key(key(i));
+    v1::WriteResponse written;
+    EXPECT_EQ(call(*store_, &v1::Store::StubInterface::Write, conditional, written), expected);
+    grpc::ClientContext loading;
+    authorize(loading);
+    v1::LoadResponse loaded;
+    const auto writer = store_->Load(&loading, &loaded);
+    v1::LoadRequest rows;
+    rows.set_database("db");
+    add_row(*rows.mutable_rows(), key(i), "v");
+    writer->Write(rows);
+    writer->WritesDone();
+    EXPECT_EQ(writer->Finish().ok(), mine);
+    grpc::ClientContext looking;
+    authorize(looking);
+    const auto history = store_->History(&looking, of_key(v1::HistoryRequest()));
+    for (v1::Rows next; history->Read(&next);) continue;
+    EXPECT_EQ(history->Finish().ok(), mine);
+  }
+  EXPECT_GT(own, 2U);
+  v1::CountRequest all;
+  all.set_database("db");
+  v1::CountResponse count;
+  ASSERT_EQ(call(*store_, &v1::Store::StubInterface::Count, all, count), errc{});
+  EXPECT_EQ(count.count(), own);
 }
 
 TEST_F(GrpcStore, put_only_new_keeps_what_is_there) {

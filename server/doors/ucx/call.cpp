@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "service/owner.hpp"
-
 namespace icecore::doors {
 
 namespace {
@@ -100,15 +98,6 @@ void call::require_again(const key_bounds& keys, service::right what) {
   }
   settings_.reset();
   require(keys, what);
-}
-
-void call::check_owner(std::string_view key) const {
-  const service::group_place& place = door_->all.options().group;
-  const std::uint32_t owner = service::owner_of(key, place.size);
-  if (owner == place.index) return;
-  throw error(errc::not_owner, fmt::format("the key belongs to server {} of the group \"{}\", and this is server {}: "
-                                           "ask that one",
-                                           owner, place.name, place.index));
 }
 
 void call::fail(const service::failure& why) {

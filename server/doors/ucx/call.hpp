@@ -61,7 +61,7 @@ class call {
   void require_again(const key_bounds& keys, service::right what);
   /// errc::not_owner if the key is another independent server's.
   void require_owner(std::string_view key) const {
-    if (door_->independent) check_owner(key);
+    if (door_->independent) door_->all.require_owner(key);
   }
   /// Takes bytes of the server's limit until the call ends. errc::limit_reached.
   void hold(std::uint64_t bytes) { held_ = door_->all.in_flight_bytes().take(bytes); }
@@ -82,7 +82,6 @@ class call {
  private:
   call(call& begun, bool /*kept*/);
   [[nodiscard]] const service::database_settings& settings();
-  void check_owner(std::string_view key) const;
   void end(std::uint16_t status, wire::byte_buffer payload);
   void fail_with_current() noexcept;
 

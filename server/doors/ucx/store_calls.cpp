@@ -21,10 +21,6 @@ constexpr std::uint64_t held_from = 4096;             ///< smaller ones are with
 constexpr std::uint64_t answer_extra_bytes = 64;      ///< beside the value
 using make_answer = wire::byte_buffer (*)(const service::outcome&);
 
-bool names_range(const operation& o) noexcept {
-  return o.what == operation::kind::remove_range || o.what == operation::kind::get_range;
-}
-
 key_bounds bounds_of(const operation& o) {
   key_bounds bounds{.from = o.key, .to = std::nullopt};
   if (!o.end.empty()) bounds.to = o.end;
@@ -34,7 +30,7 @@ key_bounds bounds_of(const operation& o) {
 void require(call& c, const std::vector<operation>& list) {
   for (const operation& o : list) {
     const auto need = [&](right what) {
-      if (names_range(o)) {
+      if (o.names_range()) {
         c.require(bounds_of(o), what);
       } else {
         c.require(o.key, what);
@@ -44,7 +40,7 @@ void require(call& c, const std::vector<operation>& list) {
       if (o.writes()) need(right::write);
       if (!o.writes() || o.previous || o.what == operation::kind::increment) need(right::read);
     }
-    if (!names_range(o)) c.require_owner(o.key);
+    if (!o.names_range()) c.require_owner(o.key);
   }
 }
 

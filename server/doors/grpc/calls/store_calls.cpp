@@ -43,9 +43,8 @@ void require(const grpc_call& c, const service::database_settings& settings,
              const std::vector<service::operation>& list) {
   using kind = service::operation::kind;
   for (const service::operation& o : list) {
-    const bool range = o.what == kind::remove_range || o.what == kind::get_range;
     const auto need = [&](right what) {
-      if (range) {
+      if (o.names_range()) {
         c.require(settings, bounds_from(o.key, o.end), what);
       } else {
         c.require(settings, o.key, what);
@@ -65,6 +64,17 @@ void require(const grpc_call& c, const service::database_settings& settings, con
 void limit_reads(std::vector<service::operation>& list) {
   for (service::operation& o : list) {
     if (o.what == service::operation::kind::get_range && (o.limit == 0 || o.limit > rows_max)) o.limit = rows_max;
+  }
+}
+
+/// errc::not_owner if a key is another server's. Ranges mean what this server has of them.
+void require_owner(const grpc_call& c, const service::transaction& what) {
+  const service::service& all = c.door().all;
+  for (const service::condition& condition : what.conditions) all.require_owner(condition.key);
+  for (const auto* const list : {&what.then, &what.otherwise}) {
+    for (const service::operation& o : *list) {
+      if (!o.names_range()) all.require_owner(o.key);
+    }
   }
 }
 
@@ -88,6 +98,7 @@ template <typename Answer>
 void hand_over(unary_call& c, const std::string& name, service::transaction what, Answer answer) {
   std::shared_ptr<service::database> database = c.find(name);
   if (!c.who().is_root()) require(c, database->settings(), what);
+  require_owner(c, what);
   c.hold(what.bytes());
   what.allowed = {.read_bytes_max = answer_bytes_max(c), .memory = &c.door().all.in_flight_bytes()};
   if (database->queues_writes()) return give(c, *database, std::move(what), std::move(answer));
@@ -120,6 +131,7 @@ class store_calls final : public served_service {
     answer_direct(its, *request, [=, this](unary_call& c) {
       const auto database = c.find(request->database());
       if (!c.who().is_root()) c.require(database->settings(), request->key(), right::read);
+      door_.all.require_owner(request->key());
       const service::point at = point_of(request->at());
       const auto read = [=](unary_call& reading) {
         fill_found(reading, *response, database->find(request->key(), at));
@@ -142,6 +154,7 @@ class store_calls final : public served_service {
       bool at_once = request->keys_size() <= keys_at_once;
       for (const std::string& key : request->keys()) {
         c.require(settings, key, right::read);
+        door_.all.require_owner(key);
         at_once = at_once && database->finds_at_once(key, at);
       }
       const auto read = [=](unary_call& reading) { get_all(reading, *database, *request, at, *response); };
@@ -212,6 +225,7 @@ class store_calls final : public served_service {
                  [key = request->key(), up_to = point_of(request->up_to()), name = request->database()](grpc_call& c) {
                    const auto database = c.find(name);
                    c.require(database->settings(), key, right::read);
+                   c.door().all.require_owner(key);
                    return database->history(key, up_to);
                  });
   }

@@ -93,6 +93,7 @@ void rows_from_client::load() {
     if (!may_write_all) {
       for (std::size_t i = 0; i < rows.size(); ++i) require(settings_, rows.keys[i], service::right::write);
     }
+    for (std::size_t i = 0; i < rows.size(); ++i) door().all.require_owner(rows.keys[i]);
     if (!rows.empty()) {
       response_.set_written(response_.written() + database_->load(rows, keep_));
       response_.set_rows(response_.rows() + rows.size());
