@@ -327,17 +327,25 @@ TEST_F(Log, slow_requests_are_logged_with_the_trace_identifier) {
     slow.record({.door = "grpc", .operation = "put", .duration = 100ms});
     slow.record({.door = "grpc",
                  .operation = "scan",
-                 .database = "models",
                  .user = "ada",
                  .trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
                  .duration = 100'001us});
+    slow.record({.door = "ucx",
+                 .operation = "find",
+                 .duration = 1s,
+                 .parts = finished_request::known_parts{"models", 24, 1 << 20}});
     slow_log none(out, 0us);
     none.record({.door = "grpc", .operation = "get", .duration = 1h});
   }
   const auto written = lines(file());
-  ASSERT_EQ(written.size(), 1U);
+  ASSERT_EQ(written.size(), 2U);
   const json parsed = json::parse(written[0]);
   EXPECT_EQ(parsed["event"], "request.slow");
+  for (const char* unknown : {"database", "request_bytes", "answer_bytes"}) EXPECT_FALSE(parsed.contains(unknown));
+  const json of_ucx = json::parse(written[1]);
+  EXPECT_EQ(of_ucx["database"], "models");
+  EXPECT_EQ(of_ucx["request_bytes"], 24);
+  EXPECT_EQ(of_ucx["answer_bytes"], 1 << 20);
   EXPECT_EQ(parsed["duration_us"], 100'001);
   EXPECT_EQ(parsed["trace"], "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 }

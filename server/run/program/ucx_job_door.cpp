@@ -26,14 +26,14 @@ class observer final : public doors::ucx_observer {
       const auto took = std::chrono::duration_cast<std::chrono::microseconds>(what.took);
       // It waits as long as its client wants.
       if (!slow_.is_slow(took) || what.name == "next_changes") return;
-      slow_.record({.door = "ucx",
-                    .operation = what.name,
-                    .database = what.database,
-                    .user = what.user,
-                    .outcome = outcome_of(what.status),
-                    .duration = took,
-                    .request_bytes = what.request_bytes,
-                    .answer_bytes = what.answer_bytes});
+      slow_.record(
+          {.door = "ucx",
+           .operation = what.name,
+           .user = what.user,
+           .outcome = outcome_of(what.status),
+           .duration = took,
+           .parts = finished_request::known_parts{
+               .database = what.database, .request_bytes = what.request_bytes, .answer_bytes = what.answer_bytes}});
     } catch (...) {  // a call that could not be counted has still ended well
     }
   }
