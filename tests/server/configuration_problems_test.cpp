@@ -55,7 +55,11 @@ TEST(Problems, an_unknown_section_is_told_once) {
             "test.toml:1: there is no section [limit]; is [limits] meant?");
   EXPECT_EQ(problems("[server.name]\nx = 1\n"),
             "test.toml:1: there is no section [server.name]; is [server.log] meant?");
-  EXPECT_THAT(problems("limits = 3\n"), StartsWith("test.toml:1: there is no key limits"));
+  EXPECT_EQ(problems("limits = 3\n"), "test.toml:1: there is no key limits; is the section [limits] meant?");
+  EXPECT_EQ(problems("[[limits]]\nconnections = 3\n"),
+            "test.toml:1: there is no key limits; is the section [limits] meant?");
+  EXPECT_EQ(problems("[server]\nlog = \"text\"\n"),
+            "test.toml:2: there is no key server.log; is the section [server.log] meant?");
 }
 
 TEST(Problems, a_wrong_type_is_told_with_what_is_allowed) {

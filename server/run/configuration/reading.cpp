@@ -110,6 +110,10 @@ void configuration_reader::unknown(const toml_setting& setting, const std::strin
     return;
   }
   const std::string path = setting.section.empty() ? setting.name : setting.section + '.' + setting.name;
+  if (is_section(path)) {
+    problem(fmt::format("{}: there is no key {}; is the section [{}] meant?", place, path, path));
+    return;
+  }
   std::vector<std::string> candidates;
   for (const key& k : keys()) {
     if (k.name == setting.name) candidates = {k.path()};  // right name, wrong section
