@@ -9,12 +9,11 @@
 #include <utility>
 
 #include "icecore/error.hpp"
-#include "run/program/server.hpp"
+#include "run/program/named_files.hpp"
 
 namespace icecore::server {
 namespace {
 
-constexpr std::size_t token_bytes_min = 16;
 constexpr std::string_view scheme = "bearer ";
 
 /// The scheme's letters may be large or small (RFC 9110, section 11.1).
@@ -33,12 +32,7 @@ page_callers::page_callers(configuration::access_section told) : told_(std::move
 
 void page_callers::reload() {
   if (told_.metrics_token_file.empty()) return;
-  const std::string token = secret_in(told_.metrics_token_file);
-  if (token.size() < token_bytes_min) {
-    throw error(errc::bad_input, fmt::format("{}: a token for metrics has at least {} bytes, and this has {}",
-                                             told_.metrics_token_file.path().native(), token_bytes_min, token.size()));
-  }
-  const digest is = digest_of(token);
+  const digest is = digest_of(secret_in(told_.metrics_token_file, metrics_token_bytes_min));
   const std::lock_guard lock(mutex_);
   token_ = is;
 }

@@ -18,12 +18,14 @@
 #include "run/lifecycle/descriptors.hpp"
 #include "run/lifecycle/lifecycle.hpp"
 #include "run/lifecycle/service_manager.hpp"
+#include "run/program/named_files.hpp"
 
 namespace icecore::server {
 namespace {
 
 server_exit exit_of(const error& e) noexcept {
-  if (e.code() == errc::bad_input) return server_exit::configuration;
+  // other_cluster: the folder is that of another place than the configuration says.
+  if (e.code() == errc::bad_input || e.code() == errc::other_cluster) return server_exit::configuration;
   if (e.code() == errc::locked) return server_exit::locked;
   return server_exit::failed;
 }
@@ -77,6 +79,11 @@ ending serve_until_stopped(const configuration& told, process_signals& signals, 
 }  // namespace
 
 int serve(const configuration& told, service::group_link* link, const before_stopping& first) {
+  if (link == nullptr && told.group.mode == group_mode::dependent) {
+    throw error(errc::bad_input,
+                "group.mode = \"dependent\": the servers of such a group are the ranks of an MPI job: "
+                "mpirun -n N icecore-server-mpi ...");
+  }
   // gRPC's locks belong to Abseil, which some builds let look for deadlocks at each lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   process_signals signals;  // before any other thread
@@ -121,6 +128,9 @@ int run_program(int count, const char* const* arguments, const std::function<int
                 const std::function<int(const command_line& told)>& restore_told) {
   try {
     const command_line told = read_command_line(count, arguments);
+    if (told.action == command_line::kind::check || told.action == command_line::kind::run) {
+      require_usable_files(told.configuration);
+    }
     switch (told.action) {
       case command_line::kind::run:
         return serve_told(told);

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "icecore/error.hpp"
+#include "run/program/named_files.hpp"
 #include "run/program/translation.hpp"
 
 namespace icecore::server {
@@ -26,20 +23,6 @@ log_level level_of(std::string_view event) noexcept {
 }
 
 }  // namespace
-
-std::string secret_in(const file_reference& file) {
-  constexpr std::size_t most = 4096;
-  const std::filesystem::path path = file.path();
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw error(errc::io, fmt::format("{}: cannot be read: {}", path.native(), std::strerror(errno)));
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  if (text.empty() || text.size() > most) {
-    throw error(errc::bad_input, fmt::format("{}: a secret has 1 to {} bytes in one line, and this has {}",
-                                             path.native(), most, text.size()));
-  }
-  return text;
-}
 
 running_server::running_server(const configuration& told, log& out, service::group_link* link)
     : told_(told),
@@ -90,10 +73,16 @@ void running_server::open_service(service::group_link* link) {
   };
   options.link = link;
   service_.emplace(std::move(options));
-  if (told_.access.users && !told_.access.initial_administrator_password_file.empty()) {
+  if (!told_.access.users) return;
+  if (!told_.access.initial_administrator_password_file.empty()) {
     if (service_->users().ensure_root(secret_in(told_.access.initial_administrator_password_file))) {
       out_.write(log_level::info, "access.root_made");
     }
+  } else if (service_->users().users(service::principal::anyone()).empty()) {
+    throw error(
+        errc::bad_input,
+        "access.users = true, and there is no user yet: nobody could log in. Give the password of root, whom the "
+        "first start makes: access.initial_administrator_password_file");
   }
 }
 
@@ -138,10 +127,7 @@ void running_server::open_http() {
   http::options door;
   door.host = told_.listen.http.host;
   door.port = told_.listen.http.port;
-  door.tls = {.certificate = told_.tls.certificate.path(),
-              .key = told_.tls.key.path(),
-              .client_ca = told_.tls.client_ca.path(),
-              .require_client_certificate = told_.tls.require_client_certificate};
+  door.tls = tls_files_of(told_);
   door.read_limit = duration_cast<milliseconds>(told_.limits.read_limit);
   http::sources sources;
   sources.metrics = [this](const http::caller& asking) { return metrics_text(asking); };

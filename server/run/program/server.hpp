@@ -70,7 +70,4 @@ class running_server {
   std::optional<http::door> http_;
 };
 
-/// The password that the file holds, without the line feed at its end. errc::bad_input if it is empty or too long.
-[[nodiscard]] std::string secret_in(const file_reference& file);
-
 }  // namespace icecore::server

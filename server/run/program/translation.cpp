@@ -73,4 +73,11 @@ doors::grpc_door_options grpc_options_of(const configuration& from) {
   return to;
 }
 
+http::tls_files tls_files_of(const configuration& from) {
+  return {.certificate = from.tls.certificate.path(),
+          .key = from.tls.key.path(),
+          .client_ca = from.tls.client_ca.path(),
+          .require_client_certificate = from.tls.require_client_certificate};
+}
+
 }  // namespace icecore::server

@@ -5,7 +5,7 @@
 
 #include "icecore/error.hpp"
 #include "run/program/job_door.hpp"
-#include "run/program/server.hpp"
+#include "run/program/named_files.hpp"
 
 namespace icecore::server {
 namespace {
@@ -85,7 +85,7 @@ class ucx_job_door final : public job_door {
       : at_(told.listen.ucx),
         door_(all, {.host = told.listen.ucx.host,
                     .port = told.listen.ucx.port,
-                    .token = secret_in(told.ucx.token_file),
+                    .token = secret_in(told.ucx.token_file, job_token_bytes_min),
                     .transports = transports_of(told.ucx.transport),
                     .server_name = told.server.name,
                     .observer = std::make_shared<observer>(metrics, slow, out)}) {
