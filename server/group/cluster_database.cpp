@@ -92,7 +92,8 @@ cluster_database::cluster_database(MPI_Comm servers, const std::filesystem::path
       cluster_(open_cluster(servers, folder, settings_)),
       watchers_(std::make_shared<watchers>(0)),
       calls_(settings_.name),
-      writes_(settings_.name) {
+      writes_(settings_.name),
+      memory_(around.memory) {
   // The cluster is open on all servers: from here on each step agrees, so that they close it together if one fails.
   together.agree([&] {
     codec_ = service::make_codec(settings_.compression);
@@ -100,8 +101,9 @@ cluster_database::cluster_database(MPI_Comm servers, const std::filesystem::path
     space_.emplace(cluster_->local(), share_of(settings_.quota_bytes), around.device_has_room, around.refused);
     cluster_->define_update(execute_number, [this](std::string_view key, std::optional<std::string>& value,
                                                    std::string_view input, std::string& output) {
-      const auto what = unpacked_transaction(input);
+      auto what = unpacked_transaction(input);
       if (!what) throw error(errc::bad_input, "a transaction from another server of the group is damaged");
+      what->allowed.memory = memory_;
       bool changed = false;
       output = packed(execute_here(key, value, *what, changed));
       return changed;

@@ -142,6 +142,7 @@ class cluster_database final : public service::database {
   // and lets go after all servers have captured their parts: between, no write takes effect anywhere. Writes of others'
   // clients to keys of this server are inside over there, and the cluster's own thread answers them.
   service::gate writes_;
+  service::gauge* memory_;  // what this server does with its keys for others' requests takes of it; may be null
   // An order that comes after a write's answer finds it set.
   std::atomic<bool> written_{true};
   // Under durability `tag`: the newest version that a barrier at storage level covered. Relaxed: a number that status()

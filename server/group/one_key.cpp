@@ -119,6 +119,7 @@ std::string packed(const transaction& what) {
       to.number(o.what).text(o.key).text(o.value).number(o.rule).number(o.offset).number(o.number).number(o.previous);
     }
   }
+  to.number(what.allowed.read_bytes_max);
   return to.take();
 }
 
@@ -135,6 +136,7 @@ std::optional<transaction> unpacked_transaction(std::string_view bytes) {
       from.number(o.what).text(o.key).text(o.value).number(o.rule).number(o.offset).number(o.number).number(o.previous);
     }
   }
+  from.number(what.allowed.read_bytes_max);
   if (!from.finished()) return std::nullopt;
   return what;
 }

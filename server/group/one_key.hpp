@@ -3,6 +3,7 @@
 //   const std::string bytes = packed(transaction);          // errc::invalid_argument if it names several keys
 //   const std::optional<transaction> again = unpacked_transaction(bytes);
 //
+// Of what the transaction may take, the bound of its reads travels; its memory is the owner's.
 // Both ends are servers of one build, so the numbers are those of the machine. Lengths are checked before their use.
 #pragma once
 

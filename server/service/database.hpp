@@ -177,6 +177,7 @@ struct database_environment {
   std::function<bool()> device_has_room = [] { return true; };
   std::uint64_t leases_most = 1'000'000;
   refusals* refused = nullptr;  ///< counts what is refused; null: nobody does
+  gauge* memory = nullptr;      ///< for what is done on behalf of another server's request; null: it takes nothing
 };
 
 class database {

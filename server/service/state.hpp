@@ -71,7 +71,8 @@ struct service::state {
     return {.pool = &syncing,
             .device_has_room = [this] { return has_room.load(std::memory_order_relaxed); },
             .leases_most = options.limits.leases,
-            .refused = &refused};
+            .refused = &refused,
+            .memory = &in_flight};
   }
   void look_at_device();
   void require_running() const {

@@ -70,6 +70,36 @@ TEST_F(GroupLimits, a_folder_that_cannot_be_made_is_no_database_of_any_server) {
   stop();
 }
 
+TEST_F(GroupLimits, what_a_key_takes_of_memory_is_bounded_at_its_owner) {
+  limits_.in_flight_bytes = 64 * megabyte;
+  start();
+  const int last = ranks() - 1;
+  const auto db = create("one");
+  if (rank() == 0) {
+    using service::operation;
+    const std::string key = key_at(last, 0);
+    // Forty bytes that would make a value of a gigabyte.
+    const auto part_at = [&](std::uint64_t offset) {
+      operation part{.what = operation::kind::upsert, .key = key, .value = "x"};
+      part.rule = service::update_rule::expand_overlap;
+      part.offset = offset;
+      return code_of([&] { one(*db, part); });
+    };
+    EXPECT_EQ(part_at(std::uint64_t{1} << 30), errc::limit_reached);
+    EXPECT_EQ(read(*db, key), "(none)");
+    EXPECT_EQ(part_at(2 * megabyte), errc{});
+    EXPECT_EQ(read(*db, key).size(), 2 * megabyte + 1);
+
+    service::transaction reads;
+    reads.then.push_back({.what = operation::kind::get, .key = key});
+    reads.allowed.read_bytes_max = megabyte;
+    EXPECT_EQ(code_of([&] { write(*db, reads); }), errc::limit_reached);
+    reads.allowed.read_bytes_max = 3 * megabyte;
+    EXPECT_EQ(code_of([&] { write(*db, reads); }), errc{});
+  }
+  stop();
+}
+
 TEST_F(GroupLimits, a_quota_holds_at_the_owner_of_a_key) {
   start();
   const int last = ranks() - 1;
