@@ -77,10 +77,24 @@ plan client::insert(const skv_pds_id_t& id, std::string_view key, std::string_vi
   if (session() == nullptr) return known(SKV_ERRNO_CONN_FAILED);
   database_pointer of = database(id);
   if (of == nullptr) return known(SKV_ERRNO_PDS_DOES_NOT_EXIST);
+  if ((flags & kinds) == 0 && offset != 0) {  // the server puts the zeros before it, and sees to its memory
+    using service::condition;
+    using service::operation;
+    wire::write_request asked;
+    asked.what.conditions.push_back({.key = std::string(key), .is = condition::kind::absent});
+    asked.what.then.push_back({.what = operation::kind::upsert,
+                               .key = std::string(key),
+                               .value = std::string(value),
+                               .rule = service::update_rule::expand_overlap,
+                               .offset = offset});
+    plan made = asking(std::move(of), key, asked, false);
+    made.finish = [](const wire::answer& got) {
+      return understood<wire::write_answer>(got).done.succeeded ? SKV_SUCCESS : SKV_ERRNO_RECORD_ALREADY_EXISTS;
+    };
+    return made;
+  }
   if ((flags & kinds) == 0) {
-    const std::string padded = offset == 0 ? std::string() : std::string(offset, '\0').append(value);
-    const wire::put_request_view asked{
-        .key = key, .value = offset == 0 ? value : std::string_view(padded), .only_new = true};
+    const wire::put_request_view asked{.key = key, .value = value, .only_new = true};
     plan made = asking(std::move(of), key, asked, false);
     made.finish = [](const wire::answer& got) {
       return understood<wire::put_answer>(got).written ? SKV_SUCCESS : SKV_ERRNO_RECORD_ALREADY_EXISTS;

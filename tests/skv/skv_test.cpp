@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -127,6 +128,11 @@ TEST_F(Skv, an_insert_without_flags_needs_a_new_key) {
   EXPECT_EQ(value("k"), "abc");
   EXPECT_EQ(insert("padded", "x", 2), SKV_SUCCESS);
   EXPECT_EQ(value("padded"), std::string("\0\0x", 3));
+  EXPECT_EQ(insert("padded", "y", 1), SKV_ERRNO_RECORD_ALREADY_EXISTS);
+  EXPECT_EQ(value("padded"), std::string("\0\0x", 3));
+  EXPECT_EQ(insert("far", "x", std::numeric_limits<int>::max()), SKV_ERRNO_PENDING_COMMAND_LIMIT_REACHED)
+      << "more than the server's memory for all requests: zeros that no client makes either";
+  EXPECT_EQ(value("far"), "SKV_ERRNO_ELEM_NOT_FOUND");
   EXPECT_EQ(insert("empty", ""), SKV_SUCCESS);
   EXPECT_EQ(value("empty"), "");
   EXPECT_EQ(insert("locks", "1", 0,
