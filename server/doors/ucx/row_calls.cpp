@@ -26,7 +26,7 @@ void open_and_answer(call& c, std::uint32_t block_bytes, Open open) {
     if (!first.end) {
       ucx_session& session = on.session();
       const std::lock_guard lock(session.mutex);
-      if (session.over) throw error(errc::cancelled, "the client is gone");
+      session.require_open();
       first.rows = session.rows.add(rows);
       rows->is_known_as(first.rows);
     }
@@ -160,6 +160,7 @@ void execute(call& c, wire::next_rows_request&& asked) {
   bool ended = false;
   {
     const std::lock_guard lock(c.session().mutex);
+    c.session().require_open();
     if (auto* const found = c.session().rows.find(asked.rows)) rows = *found;
     ended = !rows && c.session().rows.was_last(asked.rows);
   }

@@ -36,12 +36,16 @@ void user_connections::give_back(const std::string& user) noexcept {
   if (found != used_.end() && --found->second == 0) used_.erase(found);
 }
 
+void ucx_session::require_open() const {
+  if (over) service::raise(*over);
+}
+
 void ucx_session::end(const service::failure& why) {
   std::vector<std::shared_ptr<open_rows>> all_rows;
   std::vector<std::shared_ptr<open_watch>> all_watches;
   {
     const std::lock_guard lock(mutex);
-    over = true;
+    if (!over) over = why;  // a client of a server that stops is told so, even if its connection breaks meanwhile
     all_rows = rows.take_all();
     all_watches = watches.take_all();
   }

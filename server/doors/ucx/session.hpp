@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -51,6 +52,8 @@ struct ucx_session {
 
   /// Ends rows and watches; what waits for them is answered.
   void end(const service::failure& why);
+  /// Throws what ended it. Under `mutex`.
+  void require_open() const;
 
   service::principal who;  // of the I/O thread, which has it recognised anew when it is refused; copies go elsewhere
   const std::string token;
@@ -60,7 +63,7 @@ struct ucx_session {
   handle_table<named_database> databases{1024, "databases"};
 
   std::mutex mutex;
-  bool over = false;
+  std::optional<service::failure> over{};
   handle_table<std::shared_ptr<open_rows>> rows{handles_most, "scans"};
   handle_table<std::shared_ptr<open_watch>> watches{handles_most, "watches"};
 };

@@ -165,7 +165,7 @@ void execute(call& c, wire::open_watch_request&& asked) {
     {
       ucx_session& session = on.session();
       const std::lock_guard lock(session.mutex);
-      if (session.over) throw error(errc::cancelled, "the client is gone");
+      session.require_open();
       handle = session.watches.add(made);
       made->is_known_as(handle);
     }
@@ -177,6 +177,7 @@ void execute(call& c, wire::next_changes_request&& asked) {
   std::shared_ptr<open_watch> watch;
   {
     const std::lock_guard lock(c.session().mutex);
+    c.session().require_open();
     if (auto* const found = c.session().watches.find(asked.watch)) watch = *found;
   }
   if (!watch) throw error(errc::invalid_argument, "no watch is open on this connection under the number that was told");

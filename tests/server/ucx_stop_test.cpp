@@ -1,0 +1,77 @@
+// The UCX door while it stops: what clients are told who go on asking.
+#include <condition_variable>
+#include <mutex>
+
+#include "ucx_door_support.hpp"
+
+namespace icecore::doors {
+namespace {
+
+using namespace testing;
+
+/// Holds whoever tells it of the first request that failed since the server stops, until it may go on.
+class holding_observer final : public ucx_observer {
+ public:
+  void finished(const ucx_call_report& what) noexcept override {
+    if (what.status != static_cast<int>(errc::unavailable)) return;
+    std::unique_lock lock(mutex_);
+    if (std::exchange(holds_, true)) return;
+    changed_.notify_all();
+    changed_.wait_for(lock, 30s, [&] { return goes_on_; });
+  }
+  [[nodiscard]] bool wait_until_it_holds() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 30s, [&] { return holds_; });
+  }
+  void go_on() {
+    const std::lock_guard lock(mutex_);
+    goes_on_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool holds_ = false;
+  bool goes_on_ = false;
+};
+
+class UcxDoorStops : public UcxDoor {
+ protected:
+  ucx_door_options door_options() override {
+    ucx_door_options all = UcxDoor::door_options();
+    all.observer = observer_;
+    return all;
+  }
+  std::shared_ptr<holding_observer> observer_ = std::make_shared<holding_observer>();
+};
+
+// Between the end of its sessions and that of its connections the door still reads requests. A scan that is told to be
+// at its end there would be taken for whole.
+TEST_F(UcxDoorStops, clients_are_told_so_whatever_they_ask_for) {
+  start();
+  client c = connect();
+  c.create("db");
+  for (int i = 0; i < 1000; ++i) c.put("key" + std::to_string(10'000 + i), "value");
+  const auto block = c.ask(wire::open_scan_request{.block_bytes = 1024}).as<wire::rows_answer>();
+  ASSERT_FALSE(block.end);
+  const auto watch = c.ask(wire::open_watch_request{}).as<wire::changes_answer>().watch;
+  const auto waiting = c.ask(wire::open_watch_request{}).as<wire::changes_answer>().watch;
+  auto waits = c.send(wire::next_changes_request{.watch = waiting, .wait_ms = 60'000});
+  EXPECT_EQ(c.ask(wire::get_request{.key = "a"}).status, 0);
+
+  std::thread stops([&] { door_->stop(5s); });
+  ASSERT_TRUE(observer_->wait_until_it_holds());
+  for (const told& is : {c.ask(wire::next_rows_request{.rows = block.rows, .block = 1}),
+                         c.ask(wire::next_changes_request{.watch = watch, .wait_ms = 0}),
+                         c.ask(wire::open_scan_request{.block_bytes = 1024}), c.ask(wire::open_watch_request{})}) {
+    EXPECT_EQ(is.how, wire::outcome::answered);
+    EXPECT_EQ(is.code(), errc::unavailable) << is.message();
+  }
+  observer_->go_on();
+  stops.join();
+  EXPECT_EQ(waits.get().status, static_cast<int>(errc::unavailable));
+}
+
+}  // namespace
+}  // namespace icecore::doors
