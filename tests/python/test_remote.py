@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import icecore
 from icecore import errors
 
 remote = pytest.importorskip("icecore.remote")
+grpc = pytest.importorskip("grpc")
 from icecore.remote import _streams  # noqa: E402
 
 pytestmark = needs_server
@@ -236,6 +238,39 @@ def test_what_cannot_be_repeated_says_that_its_outcome_is_unknown(proxy, proxied
             call()
         proxied.get(b"")  # connects again
     assert store[b"n"] == b"1" and b"log" not in store and store[b"new"] == b"1"  # each was done once
+
+
+class _Cuts(grpc.GenericRpcHandler):
+    """A server that cuts the first call of each method, as one that stops does, and answers the others with nothing."""
+
+    def __init__(self):
+        self.calls = Counter()
+
+    def service(self, details):
+        unary = grpc.unary_unary_rpc_method_handler(lambda _, context: self._answer(details.method, context))
+        scan = grpc.unary_stream_rpc_method_handler(lambda _, context: iter([self._answer(details.method, context)]))
+        return scan if details.method.endswith("/Scan") else unary
+
+    def _answer(self, method, context):
+        self.calls[method.rsplit("/")[-1]] += 1
+        if self.calls[method.rsplit("/")[-1]] == 1:
+            context.abort(grpc.StatusCode.CANCELLED, "")
+        return b""
+
+
+def test_a_call_that_the_server_cut_is_one_whose_connection_broke():
+    cuts = _Cuts()
+    serves = grpc.server(ThreadPoolExecutor(2), [cuts])
+    port = serves.add_insecure_port("127.0.0.1:0")
+    serves.start()
+    with remote.connect(f"icecore://127.0.0.1:{port}") as client:
+        store = client.open("any")
+        store.put(b"a", b"1")
+        assert store.find(b"a") is None and list(store.items()) == []
+        with pytest.raises(errors.OutcomeUnknownError):
+            store.append(b"a", b"1")
+    assert [cuts.calls[method] for method in ("Put", "Get", "Scan", "Write")] == [2, 2, 2, 1]
+    serves.stop(None)
 
 
 def test_a_connection_is_made_over_a_slow_network(proxy, proxied, store):

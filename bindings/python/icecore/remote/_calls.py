@@ -21,7 +21,7 @@ _BACKOFF_SECONDS_MOST = 1.0
 # What a status means that does not say icecore's code: gRPC itself made it.
 _OF_STATUS = {
     grpc.StatusCode.DEADLINE_EXCEEDED: Errc.DEADLINE_EXCEEDED,
-    grpc.StatusCode.CANCELLED: Errc.CANCELLED,
+    grpc.StatusCode.CANCELLED: Errc.UNAVAILABLE,  # not by us: the server stops, or has cut the call
     grpc.StatusCode.UNAVAILABLE: Errc.UNAVAILABLE,
     grpc.StatusCode.UNKNOWN: Errc.UNAVAILABLE,  # a stream that ended with its connection
     grpc.StatusCode.UNAUTHENTICATED: Errc.UNAUTHENTICATED,
