@@ -1,7 +1,9 @@
 // The UCX door while it stops: what clients are told who go on asking.
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
+#include "icecore/remote.hpp"
 #include "ucx_door_support.hpp"
 
 namespace icecore::doors {
@@ -41,8 +43,10 @@ class UcxDoorStops : public UcxDoor {
   ucx_door_options door_options() override {
     ucx_door_options all = UcxDoor::door_options();
     all.observer = observer_;
+    all.port = port_;
     return all;
   }
+  std::uint16_t port_ = 0;
   std::shared_ptr<holding_observer> observer_ = std::make_shared<holding_observer>();
 };
 
@@ -66,11 +70,59 @@ TEST_F(UcxDoorStops, clients_are_told_so_whatever_they_ask_for) {
                          c.ask(wire::next_changes_request{.watch = watch, .wait_ms = 0}),
                          c.ask(wire::open_scan_request{.block_bytes = 1024}), c.ask(wire::open_watch_request{})}) {
     EXPECT_EQ(is.how, wire::outcome::answered);
-    EXPECT_EQ(is.code(), errc::unavailable) << is.message();
+    EXPECT_EQ(is.status, wire::status_stopping) << is.message();
   }
   observer_->go_on();
   stops.join();
-  EXPECT_EQ(waits.get().status, static_cast<int>(errc::unavailable));
+  EXPECT_EQ(waits.get().status, wire::status_stopping);
+}
+
+TEST_F(UcxDoorStops, a_remote_store_goes_on_at_the_next_server) {
+  start();
+  port_ = door_->port();
+  client c = connect();
+  c.create("db", wire::wire_rule::write);
+  remote::client all("ucx://127.0.0.1:" + std::to_string(port_), {.token = job_token});
+  remote::store store = all.open("db");
+  constexpr int keys = 40'000;  // more than the blocks that a scan has under way
+  std::vector<std::string> names;
+  for (int i = 0; i < keys; ++i) names.push_back("key" + std::to_string(100'000 + i));
+  const std::string value(50, 'v');
+  std::vector<item> items;
+  for (const std::string& each : names) items.push_back({each, value});
+  store.insert_many(items);
+  const remote::snapshot then = store.latest();
+  auto rows = then.range();
+  auto row = rows.begin();
+  remote::watch watch = store.watch({.after = then.version()});
+  const auto waiting = c.ask(wire::open_watch_request{}).as<wire::changes_answer>().watch;
+  auto waits = c.send(wire::next_changes_request{.watch = waiting, .wait_ms = 60'000});
+  EXPECT_EQ(c.ask(wire::get_request{.key = "a"}).status, 0);
+
+  std::thread stops([&] { door_->stop(5s); });
+  ASSERT_TRUE(observer_->wait_until_it_holds());
+  auto reads = std::async([&] {
+    int count = 0;
+    for (; row != rows.end(); ++row) ++count;
+    EXPECT_EQ(count, keys);
+  });
+  auto watches = std::async([&] {
+    remote::watch::batch some;
+    while (some.changes.empty()) some = watch.next(100ms);
+    EXPECT_EQ(some.changes.front().key, "later");
+  });
+  auto scans = std::async([&] {
+    int count = 0;
+    for (const auto& each : then.prefix("key1")) count += each.value == value ? 1 : 0;
+    EXPECT_EQ(count, keys);
+  });
+  std::this_thread::sleep_for(200ms);  // for them to ask while the server stops; too early or late, they only see less
+  observer_->go_on();
+  stops.join();
+  door_ = std::make_unique<ucx_door>(*service_, door_options());
+  door_->start();
+  store.insert("later", "1");
+  for (auto* const each : {&reads, &watches, &scans}) each->get();
 }
 
 }  // namespace

@@ -120,7 +120,9 @@ void call::fail_with_current() noexcept {
 void call::end(std::uint16_t status, wire::byte_buffer payload) {
   if (std::exchange(ended_, true)) return;
   const std::uint64_t answer_bytes = payload.size();
-  asked_->answer(status, std::move(payload));
+  // Nothing of the request was done, so its client asks the next server, whatever it is.
+  const bool stops = status == static_cast<std::uint16_t>(errc::unavailable) && door_->is_stopping();
+  asked_->answer(stops ? wire::status_stopping : status, std::move(payload));
   if (!door_->options.observer) return;
   door_->options.observer->finished(
       {.operation = static_cast<std::uint16_t>(facts_->number),

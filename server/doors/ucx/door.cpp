@@ -87,7 +87,7 @@ struct ucx_door::state final : wire::frame_handler {
     const auto session = session_of(*opened);
     parts.add(session);
     // stop() sets `stopping` before it ends the sessions in the list, so one of the two ends this one.
-    if (parts.stopping.load(std::memory_order_relaxed)) session->end(stops());
+    if (parts.is_stopping()) session->end(stops());
   }
   void on_request(wire::request&& asked) override { execute(parts, asked); }
   void on_close(wire::connection& closed, wire::close_reason /*reason*/) override {

@@ -54,6 +54,7 @@ struct ucx_parts {
   std::shared_ptr<user_connections> by_user = std::make_shared<user_connections>();
   watch_clock clock;
   std::atomic<bool> stopping{false};  // relaxed: guards no other memory
+  [[nodiscard]] bool is_stopping() const noexcept { return stopping.load(std::memory_order_relaxed); }
 
   // Calls that live longer than the function which received them.
   void opened() noexcept { kept_.fetch_add(1, std::memory_order_relaxed); }
