@@ -64,9 +64,13 @@ void row_source::take(wire::rows_answer&& got) {
   rows_ = got.rows;
   all_sent_ = got.end;
   block_ = std::move(got.block_of_rows);
-  row_ = 0;
-  // A scan that is opened again reads what it has read so far.
+  row_ = std::min<std::size_t>(leave_out_, block_.size());
+  leave_out_ -= row_;
+  // Rows that are opened again are those of the version that was read so far.
   if (auto* scan = std::get_if<wire::open_scan_request>(&what_)) scan->at = got.version;
+  if (auto* history = std::get_if<wire::open_history_request>(&what_); history != nullptr && given_ == 0) {
+    history->up_to = got.version;
+  }
 }
 
 void row_source::load() {
@@ -87,22 +91,45 @@ void row_source::load() {
 void row_source::resume() {
   close();  // over a connection that is still there, the server has them
   all_sent_ = true;
-  auto* scan = std::get_if<wire::open_scan_request>(&what_);
-  if (scan == nullptr) {
-    throw icecore::error(errc::unavailable, "the connection broke while rows were read; read them again");
-  }
-  if (given_ > 0 && scan->reverse) scan->bounds.to = last_key_;
-  if (given_ > 0 && !scan->reverse) scan->bounds.from = last_key_ + '\0';
-  if (scan->limit > 0) {
-    if (given_ >= scan->limit) return;  // nothing is missing
-    scan->limit -= given_;
-  }
-  given_ = 0;
+  if (given_ > 0 && !std::visit([this](auto& asked) { return begins_behind_last(asked); }, what_)) return;
   open();
 }
 
+bool row_source::begins_behind_last(wire::open_scan_request& scan) {
+  if (scan.reverse) scan.bounds.to = last_key_;
+  if (!scan.reverse) scan.bounds.from = last_key_ + '\0';
+  if (scan.limit > 0) {
+    if (given_ >= scan.limit) return false;
+    scan.limit -= given_;
+  }
+  given_ = 0;
+  return true;
+}
+
+bool row_source::begins_behind_last(wire::open_differences_request& differences) {
+  differences.bounds.from = last_key_ + '\0';
+  return true;
+}
+
+// Newest first. A key may have several records of a version, and a version changes of several keys.
+bool row_source::begins_behind_last(wire::open_history_request& history) {
+  history.up_to = last_version_;
+  leave_out_ = given_of_version_;
+  return true;
+}
+
+bool row_source::begins_behind_last(wire::open_changes_request& changes) {
+  changes.after = last_version_ - 1;
+  leave_out_ = given_of_version_;
+  return true;
+}
+
 void row_source::step() {
-  if (row_ + 1 >= block_.size()) last_key_.assign(block_.keys[row_]);  // for a scan that has to be opened again
+  if (row_ + 1 >= block_.size()) last_key_.assign(block_.keys[row_]);  // for rows that have to be opened again
+  if (!block_.versions.empty()) {
+    given_of_version_ = written() == last_version_ ? given_of_version_ + 1 : 1;
+    last_version_ = written();
+  }
   ++row_;
   ++given_;
   load();

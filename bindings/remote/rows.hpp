@@ -3,8 +3,9 @@
 //   row_source from(database, part, open_scan_request{...}, deadline);
 //   while (const row_place* at = from.current()) { use(at->key(), at->value()); from.step(); }
 //
-// While a block is read, the next two are under way. If the connection breaks, a scan is opened again at its version,
-// behind the last key; other rows end with errc::unavailable.
+// While a block is read, the next two are under way. If the connection breaks, the rows are opened again at the version
+// that they are of, behind the last one that was given: behind its key, or at its version without as many rows as were
+// given of that.
 //
 // Threads: one at a time. Errors: icecore::error. Cost: one message a block of 256 KiB.
 #pragma once
@@ -45,8 +46,13 @@ class row_source {
   void ask_ahead();
   void load();
   void close() noexcept;
-  /// A scan goes on behind what it has given, over another connection; other rows cannot.
+  /// Goes on behind what was given, over another connection.
   void resume();
+  /// Changes the request so; false: nothing is missing. There is a last row.
+  [[nodiscard]] bool begins_behind_last(wire::open_scan_request& scan);
+  [[nodiscard]] bool begins_behind_last(wire::open_differences_request& differences);
+  [[nodiscard]] bool begins_behind_last(wire::open_history_request& history);
+  [[nodiscard]] bool begins_behind_last(wire::open_changes_request& changes);
   template <class Request>
   [[nodiscard]] std::unique_ptr<operation> begun(const Request& asked, std::chrono::milliseconds deadline) const;
   void take(wire::rows_answer&& got);
@@ -64,6 +70,9 @@ class row_source {
   std::size_t row_ = 0;
   std::uint64_t given_ = 0;
   std::string last_key_;
+  version last_version_ = 0;
+  std::uint64_t given_of_version_ = 0;  // rows of the last one's version
+  std::uint64_t leave_out_ = 0;         // rows of the next blocks that were given already
 };
 
 /// The rows of all parts, in key order (the only part's order if there is one), or by version, then by key.

@@ -173,6 +173,49 @@ TEST_F(Remote, histories_differences_and_changes_are_those_of_the_store) {
   EXPECT_EQ(writes, (std::vector<std::string>{"a2", "b3"}));
 }
 
+TEST_F(Remote, histories_differences_and_changes_go_on_after_a_break) {
+  constexpr int writes = 4000;
+  const std::string filling(300, 'v');
+  const auto value = [&](int i) { return std::to_string(i) + filling; };
+  std::vector<std::string> keys;
+  for (int i = 0; i < writes; ++i) keys.push_back("key" + std::to_string(100'000 + i));
+  for (int i = 0; i < writes; i += 1000) {
+    icecore::batch some;
+    for (int j = i; j < i + 1000; ++j) some.insert(keys[static_cast<std::size_t>(j)], value(j));
+    store.apply(some);
+    store.tag();
+  }
+  for (int i = 0; i < writes; ++i) store.insert("again", value(i));  // some are of one version
+  const icecore::version last = store.tag();
+  const auto walk = [&](auto rows, const auto& each) {
+    int count = 0;
+    for (const auto& row : rows) {
+      each(row, count);
+      if (++count % 700 == 0) {
+        store.insert("again", "later");
+        server.break_connections();
+      }
+    }
+    return count;
+  };
+  const auto changed = [&](const remote::key_change& row, int i) {
+    if (i >= writes) return;
+    EXPECT_EQ(row.key, keys[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(row.value, value(i));
+  };
+  EXPECT_GE(walk(store.changes(0, last), changed), writes + 1);
+  const auto differs = [&](const icecore::difference& row, int i) {
+    EXPECT_EQ(row.key, i == 0 ? "again" : keys[static_cast<std::size_t>(i - 1)]);
+  };
+  EXPECT_EQ(walk(store.diff(0, last), differs), writes + 1);
+  std::vector<std::string> before;
+  for (const icecore::change& row : store.history("again")) before.emplace_back(row.value.value_or("-"));
+  EXPECT_EQ(
+      walk(store.history("again"),
+           [&](const icecore::change& row, int i) { EXPECT_EQ(row.value, before[static_cast<std::size_t>(i)]) << i; }),
+      static_cast<int>(before.size()));
+}
+
 TEST_F(Remote, a_watch_tells_each_change_once_across_broken_connections) {
   remote::watch watch = store.watch({.after = 0});
   std::vector<std::string> told;
