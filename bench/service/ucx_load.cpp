@@ -291,8 +291,10 @@ class client {
       return servers_[s]->send(static_cast<std::uint16_t>(wire::operation_number::next_rows), handles_[s],
                                wire::encoded(wire::next_rows_request{.rows = rows, .block = block}), never);
     };
-    auto told = ask<wire::rows_answer>(s, handles_[s],
-                                       wire::open_scan_request{.bounds = bounds, .block_bytes = told_.block_bytes});
+    wire::answer got = servers_[s]->call(
+        static_cast<std::uint16_t>(wire::operation_number::open_scan), handles_[s],
+        wire::encoded(wire::open_scan_request{.bounds = bounds, .block_bytes = told_.block_bytes}), never);
+    auto told = read<wire::rows_answer_view>(got);
     const std::uint32_t rows = told.rows;
     std::uint64_t asked = 1;
     std::deque<std::future<wire::answer>> ahead;
@@ -300,9 +302,9 @@ class client {
     for (;;) {
       seen_ += told.block_of_rows.size();
       if (told.end) break;
-      const wire::answer got = ahead.front().get();
+      got = ahead.front().get();
       ahead.pop_front();
-      told = read<wire::rows_answer>(got);
+      told = read<wire::rows_answer_view>(got);
       if (!told.end) ahead.push_back(next_block(rows, asked++));
     }
     for (auto& late : ahead) late.wait();

@@ -39,7 +39,7 @@ void row_source::open() {
   };
   const std::unique_ptr<operation> opened = std::visit(opening, what_);
   opened->begin();
-  take(read_answer<wire::rows_answer>(opened->wait(), opened->server()));
+  take(opened->wait(), opened->server());
   connection_ = opened->connection();
   ask_ahead();
   load();
@@ -60,10 +60,12 @@ void row_source::ask_ahead() {
   }
 }
 
-void row_source::take(wire::rows_answer&& got) {
+void row_source::take(wire::answer&& message, const std::string& server) {
+  const auto got = read_answer<wire::rows_answer_view>(message, server);
+  message_ = std::move(message);
   rows_ = got.rows;
   all_sent_ = got.end;
-  block_ = std::move(got.block_of_rows);
+  block_ = got.block_of_rows;
   row_ = std::min<std::size_t>(leave_out_, block_.size());
   leave_out_ -= row_;
   // Rows that are opened again are those of the version that was read so far.
@@ -78,7 +80,7 @@ void row_source::load() {
     const std::unique_ptr<operation> next = std::move(ahead_.front());
     ahead_.pop_front();
     try {
-      take(read_answer<wire::rows_answer>(next->wait(), next->server()));
+      take(next->wait(), next->server());
     } catch (const icecore::error& why) {
       if (why.code() != errc::unavailable) throw;
       resume();
@@ -125,7 +127,7 @@ bool row_source::begins_behind_last(wire::open_changes_request& changes) {
 }
 
 void row_source::step() {
-  if (row_ + 1 >= block_.size()) last_key_.assign(block_.keys[row_]);  // for rows that have to be opened again
+  if (row_ + 1 >= block_.size()) last_key_.assign(block_.key(row_));  // for rows that have to be opened again
   if (!block_.versions.empty()) {
     given_of_version_ = written() == last_version_ ? given_of_version_ + 1 : 1;
     last_version_ = written();
@@ -133,11 +135,6 @@ void row_source::step() {
   ++row_;
   ++given_;
   load();
-}
-
-std::optional<std::string_view> row_source::before() const {
-  if (row_ >= block_.before.size() || block_.before_absent[row_] != 0) return std::nullopt;
-  return block_.before[row_];
 }
 
 row_merge::row_merge(std::vector<std::unique_ptr<row_source>> parts, bool reverse, bool by_version)

@@ -34,12 +34,12 @@ class row_source {
 
   [[nodiscard]] bool at_end() const noexcept { return row_ >= block_.size(); }
   void step();
-  [[nodiscard]] std::string_view key() const { return block_.keys[row_]; }
-  [[nodiscard]] std::string_view value() const { return block_.values[row_]; }
-  [[nodiscard]] bool removed() const { return row_ < block_.removed.size() && block_.removed[row_] != 0; }
-  [[nodiscard]] version written() const { return row_ < block_.versions.size() ? block_.versions[row_] : 0; }
+  [[nodiscard]] std::string_view key() const { return block_.key(row_); }
+  [[nodiscard]] std::string_view value() const { return block_.value(row_); }
+  [[nodiscard]] bool removed() const { return block_.removed(row_); }
+  [[nodiscard]] version written() const { return block_.version(row_); }
   /// Empty: there was none, or it was not asked for.
-  [[nodiscard]] std::optional<std::string_view> before() const;
+  [[nodiscard]] std::optional<std::string_view> before() const { return block_.before(row_); }
 
  private:
   void open();
@@ -55,7 +55,7 @@ class row_source {
   [[nodiscard]] bool begins_behind_last(wire::open_changes_request& changes);
   template <class Request>
   [[nodiscard]] std::unique_ptr<operation> begun(const Request& asked, std::chrono::milliseconds deadline) const;
-  void take(wire::rows_answer&& got);
+  void take(wire::answer&& message, const std::string& server);
 
   std::shared_ptr<database> of_;
   std::size_t part_;
@@ -66,7 +66,8 @@ class row_source {
   std::uint32_t rows_ = 0;
   std::uint64_t asked_ = 0;  // blocks
   bool all_sent_ = true;     // the last block has come
-  service::row_block block_;
+  wire::answer message_;     // holds the rows of the block
+  wire::rows_view block_;    // not longer than message_
   std::size_t row_ = 0;
   std::uint64_t given_ = 0;
   std::string last_key_;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "wire/messages/answers.hpp"
 #include "wire/messages/request.hpp"
@@ -233,15 +234,17 @@ TEST(Messages, lengths_that_contradict_are_refused) {
   payload.append(std::vector<std::byte>(1000));
   EXPECT_FALSE(wire::decode_request(static_cast<std::uint16_t>(wire::operation_number::write), payload.view()));
 
-  // Ends of values that fall, pass their array, or leave bytes over.
-  for (const auto& [first, second] : {std::pair{2U, 1U}, std::pair{1U, 3U}, std::pair{0U, 1U}}) {
+  const auto two_keys_are_read = [&](std::uint32_t first_end, std::uint32_t second_end) {
     payload.clear();
-    wire::field_writer(payload).u32(2).text("ab").u32(first).u32(second).u8(0);
-    EXPECT_FALSE(wire::decode_request(static_cast<std::uint16_t>(wire::operation_number::get_many), payload.view()));
-  }
-  payload.clear();
-  wire::field_writer(payload).u32(2).text("ab").u32(1).u32(2).u8(0);
-  EXPECT_TRUE(wire::decode_request(static_cast<std::uint16_t>(wire::operation_number::get_many), payload.view()));
+    wire::field_writer(payload).u32(2).u32(2).u32(first_end).u32(second_end).u8('a').u8('b').u8(0);
+    const auto number = static_cast<std::uint16_t>(wire::operation_number::get_many);
+    return wire::decode_request(number, payload.view()).has_value();
+  };
+  // Ends of values that fall, pass their array, or leave bytes over.
+  EXPECT_FALSE(two_keys_are_read(2, 1));
+  EXPECT_FALSE(two_keys_are_read(1, 3));
+  EXPECT_FALSE(two_keys_are_read(0, 1));
+  EXPECT_TRUE(two_keys_are_read(1, 2));
 }
 
 TEST(Messages, what_no_client_may_ask_is_refused) {
@@ -321,6 +324,49 @@ TEST(Messages, answers_are_read_as_they_were_written) {
   round_trip(wire::lease_answer{.lease = 3, .granted_ms = 4, .left_ms = 2, .keys = {"a", "b"}});
   round_trip(wire::revoke_lease_answer{.removed = 3, .version = 4});
   round_trip(wire::list_leases_answer{.leases = {1, 2, 3}});
+}
+
+TEST(Messages, rows_are_answered_and_read_without_a_copy_alike) {
+  for (const bool with_rows : {true, false}) {
+    wire::rows_answer told{.rows = 1, .block = 2, .end = false, .version = 6, .block_of_rows = {}};
+    if (with_rows) told.block_of_rows = some_rows();
+    const std::vector<std::byte> bytes = bytes_of(wire::encoded(told));
+    wire::rows_answer_view seen;
+    ASSERT_TRUE(wire::decoded(std::span(bytes), seen));
+    EXPECT_EQ(std::tuple(seen.rows, seen.block, seen.end, seen.version), std::tuple(1U, 2U, false, 6U));
+    const service::row_block& rows = told.block_of_rows;
+    ASSERT_EQ(seen.block_of_rows.size(), rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(seen.block_of_rows.key(i), rows.keys[i]);
+      EXPECT_EQ(seen.block_of_rows.value(i), rows.values[i]);
+      EXPECT_EQ(seen.block_of_rows.version(i), rows.versions[i]);
+      EXPECT_EQ(seen.block_of_rows.removed(i), i < rows.removed.size() && rows.removed[i] == 1);
+      const std::optional<std::string_view> before = seen.block_of_rows.before(i);
+      EXPECT_EQ(before.has_value(), rows.before_absent[i] == 0);
+      EXPECT_EQ(before.value_or(""), rows.before[i]);
+    }
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+      EXPECT_FALSE(wire::decoded(std::span(bytes).first(length), seen)) << length << " of " << bytes.size();
+    }
+    wire::frame_payload sent = wire::encoded_rows(told);
+    EXPECT_TRUE(told.block_of_rows.values.bytes.empty());
+    sent.join();
+    const std::span<const std::byte> joined = sent.from(0);
+    EXPECT_EQ(std::vector<std::byte>(joined.begin(), joined.end()), bytes);
+  }
+}
+
+TEST(Messages, one_version_of_all_rows_is_read_where_it_lies) {
+  service::row_block rows;
+  for (const char* key : {"a", "b", "c"}) rows.add(key, "value", 9);
+  const std::vector<std::byte> bytes = bytes_of(wire::encoded(wire::rows_answer{.block_of_rows = rows}));
+  wire::rows_answer_view seen;
+  ASSERT_TRUE(wire::decoded(std::span(bytes), seen));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(seen.block_of_rows.version(i), 9U);
+    EXPECT_FALSE(seen.block_of_rows.removed(i));
+    EXPECT_EQ(seen.block_of_rows.before(i), std::nullopt);
+  }
 }
 
 TEST(Messages, a_value_is_answered_and_read_without_a_copy_alike) {

@@ -32,6 +32,16 @@ TEST_P(WireCalls, PayloadsOfEverySizeComeBackWhole) {
   }
 }
 
+TEST_P(WireCalls, AnswersFromTwoPlacesComeWhole) {
+  client_endpoint client(settings_of_client(server_, GetParam()));
+  // The first place may be empty, and end in a piece or behind one.
+  for (const std::uint32_t bytes : {1U, 3U, 7'999U, 8'000U, 8'001U, 12'000U, 23'999U, 24'000U, 24'001U, 1U << 20U}) {
+    const answer got = client.call(fill, 0, number(bytes), soon());
+    ASSERT_EQ(got.how, outcome::answered) << bytes;
+    EXPECT_TRUE(same(got.payload, pattern(bytes))) << bytes;
+  }
+}
+
 TEST_P(WireCalls, TenThousandRequestsUnderWayAreEachAnsweredOnce) {
   client_endpoint client(settings_of_client(server_, GetParam()));
   std::vector<std::atomic<int>> answered(10'000);

@@ -2,12 +2,14 @@
 // misbehaves.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,7 +25,7 @@ inline const std::string job_token = "the token of this test";
 
 enum operation : std::uint16_t {
   echo = 1,   ///< the payload comes back
-  fill = 2,   ///< as many bytes as the payload's number says
+  fill = 2,   ///< as many bytes as the payload's number says, sent from two places
   parts = 3,  ///< as many parts as it says, the i-th of i bytes and every third one of 20,000, then an empty last one
   hold = 4,   ///< answered when let_go() is called
   drop = 5,   ///< let go without an answer
@@ -41,10 +43,23 @@ inline byte_buffer number(std::uint32_t value) {
   return made;
 }
 
+/// The bytes from `begin` on of a pattern.
+inline void write_pattern(std::span<std::byte> to, std::size_t begin, unsigned seed = 0) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<std::byte>(((begin + i) * 131 + seed) >> 3);
+}
+
 inline byte_buffer pattern(std::size_t bytes, unsigned seed = 0) {
   byte_buffer made(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) made.data()[i] = static_cast<std::byte>((i * 131 + seed) >> 3);
+  write_pattern({made.data(), bytes}, 0, seed);
   return made;
+}
+
+/// The same bytes, at most a third of them in one place and the others elsewhere.
+inline frame_payload pattern_in_two_rows(std::size_t bytes) {
+  byte_buffer fields = pattern(std::min<std::size_t>(bytes / 3, 10'000));
+  std::string behind(bytes - fields.size(), '\0');
+  write_pattern(std::as_writable_bytes(std::span(behind)), fields.size());
+  return {std::move(fields), std::move(behind)};
 }
 
 inline bool same(const byte_buffer& a, const byte_buffer& b) {
@@ -72,7 +87,7 @@ class service final : public frame_handler {
       case echo:
         return asked.answer(status_ok, byte_buffer(asked.payload()));
       case fill:
-        return fields.u32(told) ? asked.answer(status_ok, pattern(told)) : asked.answer(1);
+        return fields.u32(told) ? asked.answer(status_ok, pattern_in_two_rows(told)) : asked.answer(1);
       case parts:
         if (!fields.u32(told)) return asked.answer(1);
         for (std::uint32_t i = 0; i < told; ++i) asked.answer_part(pattern(i % 3 == 0 ? 20'000 : i, i));

@@ -117,7 +117,7 @@ void call::fail_with_current() noexcept {
   }
 }
 
-void call::end(std::uint16_t status, wire::byte_buffer payload) {
+void call::end(std::uint16_t status, wire::frame_payload payload) {
   if (std::exchange(ended_, true)) return;
   const std::uint64_t answer_bytes = payload.size();
   // Nothing of the request was done, so its client asks the next server, whatever it is.

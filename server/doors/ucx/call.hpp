@@ -66,7 +66,7 @@ class call {
   /// Takes bytes of the server's limit until the call ends. errc::limit_reached.
   void hold(std::uint64_t bytes) { held_ = door_->all.in_flight_bytes().take(bytes); }
 
-  void answer(wire::byte_buffer payload) { end(wire::status_ok, std::move(payload)); }
+  void answer(wire::frame_payload payload) { end(wire::status_ok, std::move(payload)); }
   void fail(const service::failure& why);
 
   /// Runs `work`; if it throws, the call fails with that.
@@ -82,7 +82,7 @@ class call {
  private:
   call(call& begun, bool /*kept*/);
   [[nodiscard]] const service::database_settings& settings();
-  void end(std::uint16_t status, wire::byte_buffer payload);
+  void end(std::uint16_t status, wire::frame_payload payload);
   void fail_with_current() noexcept;
 
   ucx_parts* door_;

@@ -48,6 +48,7 @@ class open_rows : public std::enable_shared_from_this<open_rows> {
   service::gauge::share scans_;
   std::uint32_t handle_ = 0;
   std::uint64_t next_ = 0;
+  std::size_t values_room_ = 0;  // bytes that the last block's values have taken, and an eighth
 
   std::mutex mutex_;
   bool serving_ = false;

@@ -30,7 +30,7 @@ void open_and_answer(call& c, std::uint32_t block_bytes, Open open) {
       first.rows = session.rows.add(rows);
       rows->is_known_as(first.rows);
     }
-    on.answer(wire::encoded(first));
+    on.answer(wire::encoded_rows(first));
   });
 }
 
@@ -43,14 +43,18 @@ service::block_limits open_rows::limits_of(std::uint32_t block_bytes) noexcept {
 
 wire::rows_answer& open_rows::next_block() {
   // Used again and again: new room for a block costs more, page by page, than to fill it. A value that is larger than
-  // blocks are leaves its room to nobody.
+  // blocks are leaves its room to nobody. The values' room goes away with the frame (encoded_rows), and the next block
+  // will need about as much.
   thread_local wire::rows_answer told;
   if (told.block_of_rows.values.bytes.capacity() > 2 * block_bytes_most) told.block_of_rows = {};
+  told.block_of_rows.values.bytes.reserve(values_room_);
   told.rows = handle_;
   told.block = next_;
   told.version = stream_->version();
   told.end = !stream_->next(told.block_of_rows, limits_);
   ++next_;
+  const std::size_t values = told.block_of_rows.values.bytes.size();
+  values_room_ = std::min<std::size_t>(values + values / 8, block_bytes_most);
   if (told.end) {
     stream_.reset();
     scans_ = {};
@@ -96,13 +100,13 @@ void open_rows::answer(call& asking, std::uint64_t block) {
     throw error(errc::invalid_argument, "the block " + std::to_string(block) + " of rows whose next one is " +
                                             std::to_string(next_) + "; blocks come once, and in their order");
   }
-  const wire::rows_answer& told = next_block();
+  wire::rows_answer& told = next_block();
   if (told.end) {
     ucx_session& session = asking.session();
     const std::lock_guard lock(session.mutex);
     session.rows.take(handle_);
   }
-  asking.answer(wire::encoded(told));
+  asking.answer(wire::encoded_rows(told));
 }
 
 void open_rows::end(const service::failure& why) {

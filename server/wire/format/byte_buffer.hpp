@@ -60,6 +60,7 @@ class byte_buffer {
   [[nodiscard]] std::byte* data() noexcept { return bytes_.get(); }
   [[nodiscard]] const std::byte* data() const noexcept { return bytes_.get(); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] std::span<const std::byte> view() const noexcept { return {bytes_.get(), size_}; }
 

@@ -68,7 +68,10 @@ class field_reader {
 
   [[nodiscard]] bool bytes(std::span<const std::byte>& value) noexcept {
     std::uint32_t size = 0;
-    if (!number(size)) return false;
+    return number(size) && raw(size, value);
+  }
+  /// So many bytes, without a length before them.
+  [[nodiscard]] bool raw(std::size_t size, std::span<const std::byte>& value) noexcept {
     if (size > rest_.size()) return fail();
     value = rest_.first(size);
     rest_ = rest_.subspan(size);

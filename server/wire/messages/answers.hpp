@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "wire/format/frame_payload.hpp"
 #include "wire/messages/database_settings.hpp"
 
 namespace icecore::wire {
@@ -151,6 +152,17 @@ struct rows_answer {
   static bool each(auto& self, auto&& f) {
     return f(self.rows) && f(self.block) && f(self.end) && f(self.version) && f(self.block_of_rows);
   }
+};
+/// The message of one whose values are sent from where they were gathered; the block is left without them.
+[[nodiscard]] frame_payload encoded_rows(rows_answer& told);
+/// Reads a rows_answer whose rows stay where they arrived.
+struct rows_answer_view {
+  std::uint32_t rows = 0;
+  std::uint64_t block = 0;
+  bool end = false;
+  icecore::version version = 0;
+  rows_view block_of_rows{};
+  static bool each(auto& self, auto&& f) { return rows_answer::each(self, f); }
 };
 /// Of open_watch (without changes) and next_changes.
 struct changes_answer {

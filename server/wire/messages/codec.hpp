@@ -27,6 +27,7 @@
 #include "service/rows.hpp"
 #include "service/transaction.hpp"
 #include "wire/format/fields.hpp"
+#include "wire/messages/rows_view.hpp"
 
 namespace icecore::wire {
 
@@ -71,6 +72,8 @@ bool each_field(is_a<icecore::tag_info> auto& self, auto&& f) {
 /// A block of rows: rows.cpp tells its bytes.
 void write_rows(byte_buffer& to, const service::row_block& rows);
 [[nodiscard]] bool read_rows(field_reader& from, service::row_block& rows);
+/// The same, and the rows stay where they lie.
+[[nodiscard]] bool read_rows(field_reader& from, rows_view& rows);
 void write_byte_array(byte_buffer& to, const service::byte_array& values);
 [[nodiscard]] bool read_byte_array(field_reader& from, service::byte_array& values);
 
@@ -178,7 +181,7 @@ class decoder {
       if (!from_.text(text)) return false;
       value.assign(text);
       return true;
-    } else if constexpr (std::is_same_v<Type, service::row_block>) {
+    } else if constexpr (std::is_same_v<Type, service::row_block> || std::is_same_v<Type, rows_view>) {
       return read_rows(from_, value);
     } else if constexpr (std::is_same_v<Type, service::byte_array>) {
       return read_byte_array(from_, value);

@@ -18,7 +18,7 @@ request::~request() {
   if (from_) answer(status_dropped);
 }
 
-void request::answer_part(byte_buffer payload) {
+void request::answer_part(frame_payload payload) {
   if (!from_) return;
   frame_header header = header_;
   header.flags = flag_answer | flag_more_parts;
@@ -26,7 +26,7 @@ void request::answer_part(byte_buffer payload) {
   from_->send_part(header, std::move(payload), 0);
 }
 
-void request::answer(std::uint16_t status, byte_buffer payload) {
+void request::answer(std::uint16_t status, frame_payload payload) {
   if (!from_) return;
   frame_header header = header_;
   header.flags = flag_answer;

@@ -18,6 +18,7 @@
 
 #include "wire/format/byte_buffer.hpp"
 #include "wire/format/frame.hpp"
+#include "wire/format/frame_payload.hpp"
 #include "wire/format/handshake.hpp"
 
 namespace icecore::wire {
@@ -47,7 +48,7 @@ class connection : public std::enable_shared_from_this<connection> {
   friend class request;
   /// Sends one part of an answer. With the last one the request, which was `charged` so many bytes, is no longer under
   /// way.
-  virtual void send_part(const frame_header& header, byte_buffer payload, std::uint64_t charged) = 0;
+  virtual void send_part(const frame_header& header, frame_payload payload, std::uint64_t charged) = 0;
 };
 
 /// A request that is to be answered once. Destroyed without an answer, it is answered with status_dropped, so a client
@@ -74,9 +75,9 @@ class request {
   void forget_payload() noexcept { payload_ = {}; }
 
   /// One part of a long answer, another one follows. Parts reach the client's code in the order of these calls.
-  void answer_part(byte_buffer payload);
+  void answer_part(frame_payload payload);
   /// The answer, or its last part. The request is done with.
-  void answer(std::uint16_t status, byte_buffer payload = {});
+  void answer(std::uint16_t status, frame_payload payload = {});
 
  private:
   std::shared_ptr<connection> from_;  // null: answered, or moved away

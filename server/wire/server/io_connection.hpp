@@ -57,7 +57,7 @@ class io_connection final : public connection {
   std::atomic<bool> ended{false};  // release by the I/O thread, acquire by others: no later send is expected to arrive
 
  private:
-  void send_part(const frame_header& header, byte_buffer payload, std::uint64_t charged) override;
+  void send_part(const frame_header& header, frame_payload payload, std::uint64_t charged) override;
 
   const std::shared_ptr<io_thread> io_;
   const std::uint32_t handle_;

@@ -143,7 +143,7 @@ void io_thread::deliver_parked(io_connection& from) {
 
 // ---- out
 
-void io_thread::transmit(io_connection& to, const frame_header& header, byte_buffer payload, std::uint64_t charged) {
+void io_thread::transmit(io_connection& to, const frame_header& header, frame_payload payload, std::uint64_t charged) {
   if (charged > 0) {
     --to.requests_in_flight;
     to.bytes_in_flight -= charged;

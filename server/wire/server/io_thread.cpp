@@ -40,7 +40,7 @@ void io_connection::send(std::uint16_t operation, std::uint16_t status, byte_buf
   io_->post_frame(shared(), header, std::move(payload), 0);
 }
 
-void io_connection::send_part(const frame_header& header, byte_buffer payload, std::uint64_t charged) {
+void io_connection::send_part(const frame_header& header, frame_payload payload, std::uint64_t charged) {
   io_->post_frame(shared(), header, std::move(payload), charged);
 }
 
@@ -71,7 +71,7 @@ void io_thread::adopt(std::shared_ptr<io_connection> made, control_socket socket
   post(std::move(what));
 }
 
-void io_thread::post_frame(std::shared_ptr<io_connection> to, const frame_header& header, byte_buffer payload,
+void io_thread::post_frame(std::shared_ptr<io_connection> to, const frame_header& header, frame_payload payload,
                            std::uint64_t charged) {
   if (on_own_thread()) return transmit(*to, header, std::move(payload), charged);
   posted what{.what = posted::kind::frame, .which = std::move(to)};

@@ -55,7 +55,7 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
   // By any thread.
   /// Opens a connection whose client has told its worker's address; the socket goes with it.
   void adopt(std::shared_ptr<io_connection> made, control_socket socket, std::vector<std::byte> client_address);
-  void post_frame(std::shared_ptr<io_connection> to, const frame_header& header, byte_buffer payload,
+  void post_frame(std::shared_ptr<io_connection> to, const frame_header& header, frame_payload payload,
                   std::uint64_t charged);
   void post_close(std::shared_ptr<io_connection> which, close_reason reason, std::string text);
   void start();
@@ -71,7 +71,7 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
     control_socket socket{};
     std::vector<std::byte> client_address{};
     frame_header header{};
-    byte_buffer payload{};
+    frame_payload payload{};
     std::uint64_t charged = 0;
     close_reason reason = close_reason::none;
     std::string text{};
@@ -95,7 +95,7 @@ class io_thread : public std::enable_shared_from_this<io_thread> {
   void open(posted& what);
   void look_at_opening();
   void become_ready(io_connection& made);
-  void transmit(io_connection& to, const frame_header& header, byte_buffer payload, std::uint64_t charged);
+  void transmit(io_connection& to, const frame_header& header, frame_payload payload, std::uint64_t charged);
   void send_waiting(io_connection& to);
   void send_unfinished();
   void charge_output(io_connection& of);

@@ -23,7 +23,8 @@ void give_back_pages(std::span<std::byte> bytes) noexcept {
 
 }  // namespace
 
-void frame_output::push(const frame_header& header, byte_buffer payload) {
+void frame_output::push(const frame_header& header, frame_payload payload) {
+  if (payload.size() <= piece_bytes) payload.join();
   frame& added = frames_.emplace_back(frame{.header = header, .payload = std::move(payload)});
   added.header.payload_bytes = static_cast<std::uint32_t>(added.payload.size());
   if (added.payload.size() > piece_bytes) added.header.flags |= flag_piece;
@@ -39,10 +40,11 @@ ucs_status_t frame_output::advance(ucp_ep_h endpoint, const how_to_send& how, st
   for (std::size_t handed = 0; !under_way_ && !frames_.empty();) {
     if (handed >= most) return UCS_ERR_NO_RESOURCE;
     frame& first = frames_.front();
-    first.sending = std::min(piece_bytes, first.payload.size() - first.sent);
+    const std::span<const std::byte> next = first.payload.from(first.sent);
+    first.sending = std::min(piece_bytes, next.size());
     handed += first.sending + sizeof(frame_header);
-    void* const request = ucp_am_send_nbx(endpoint, frame_message, &first.header, sizeof(frame_header),
-                                          first.payload.data() + first.sent, first.sending, &told);
+    void* const request = ucp_am_send_nbx(endpoint, frame_message, &first.header, sizeof(frame_header), next.data(),
+                                          first.sending, &told);
     if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
     if (request == nullptr) {
       gone();
@@ -63,7 +65,7 @@ void frame_output::taken() {
 }
 
 /// With what the allocator adds, about.
-std::size_t frame_output::cost_of(const frame& one) noexcept { return sizeof one + 32 + one.payload.size(); }
+std::size_t frame_output::cost_of(const frame& one) noexcept { return sizeof one + 32 + one.payload.held_bytes(); }
 
 void frame_output::gone() {
   frame& first = frames_.front();
@@ -77,9 +79,19 @@ void frame_output::drop_waiting() {
   while (frames_.size() > (under_way_ ? 1 : 0)) frames_.pop_back();
   if (under_way_) {
     frame& kept = frames_.front();  // UCX reads its header and the piece that goes now, nothing else of its payload
-    const std::span<std::byte> payload(kept.payload.data(), kept.payload.size());
-    give_back_pages(payload.first(kept.sent));
-    give_back_pages(payload.subspan(kept.sent + kept.sending));
+    const std::size_t kept_end = kept.sent + kept.sending;
+    for (std::size_t at = 0; at < kept.payload.size();) {
+      std::span<std::byte> row = kept.payload.from(at);
+      if (at < kept.sent) {
+        row = row.first(std::min(row.size(), kept.sent - at));
+        give_back_pages(row);
+      } else if (at < kept_end) {
+        row = row.first(std::min(row.size(), kept_end - at));
+      } else {
+        give_back_pages(row);
+      }
+      at += row.size();
+    }
   }
   bytes_ = 0;
 }

@@ -29,8 +29,8 @@
 #include <span>
 #include <utility>
 
-#include "wire/format/byte_buffer.hpp"
 #include "wire/format/frame.hpp"
+#include "wire/format/frame_payload.hpp"
 
 namespace icecore::wire {
 
@@ -48,7 +48,7 @@ class frame_output {
   frame_output(const frame_output&) = delete;
   frame_output& operator=(const frame_output&) = delete;
 
-  void push(const frame_header& header, byte_buffer payload);
+  void push(const frame_header& header, frame_payload payload);
 
   /// Hands messages to UCX until it does not take one at once, or at least `most` bytes have gone.
   /// UCS_OK: none is left. UCS_INPROGRESS: UCX has one. UCS_ERR_NO_RESOURCE: `most` bytes have gone, and more waits.
@@ -70,7 +70,7 @@ class frame_output {
  private:
   struct frame {
     frame_header header;  // UCX reads it until a message is sent
-    byte_buffer payload;
+    frame_payload payload;
     std::size_t sent = 0;
     std::size_t sending = 0;
   };
