@@ -4,7 +4,6 @@ namespace icecore::remote::detail {
 
 namespace {
 
-constexpr int polls_before_sleeping = 200;
 // A deadline of the endpoint completes a call; this only bounds the wait if that takes a moment longer.
 constexpr std::chrono::seconds grace{1};
 
@@ -84,7 +83,7 @@ wire::answer operation::wait() {
   if (taken_) throw icecore::error(errc::invalid_argument, "the result was taken already");
   while (!settled()) {
     const endpoint_pointer endpoint = sent_over_.endpoint.lock();
-    for (int i = 0; endpoint && i < polls_before_sleeping && !slot_->done(); ++i) endpoint->progress();
+    if (endpoint) endpoint->wait([&] { return slot_->done(); }, deadline_ + grace);
     if (!slot_->done() && !slot_->wait_until(deadline_ + grace)) {
       failed_ = std::make_exception_ptr(
           icecore::error(errc::deadline_exceeded, "the server " + server() + " did not answer in time"));

@@ -168,6 +168,32 @@ TEST_P(WireCalls, WithoutBackgroundProgressTheCallerPolls) {
   EXPECT_TRUE(done);
 }
 
+TEST_P(WireCalls, WhoWaitsForACompletionDrives) {
+  client_settings settings = settings_of_client(server_, GetParam());
+  settings.background_progress = false;
+  client_endpoint client(std::move(settings));
+  std::atomic<bool> done = false;
+  client.start(
+      echo, 0, number(1), [&](answer&& got) { done = got.how == outcome::answered; }, soon());
+  EXPECT_TRUE(client.wait([&] { return done.load(); }, soon()));
+  EXPECT_FALSE(client.wait([] { return false; }, in(std::chrono::milliseconds(20))));
+}
+
+TEST_P(WireCalls, WhoWaitsForACompletionIsWokenByWhoeverDrives) {
+  client_endpoint client(settings_of_client(server_, GetParam()));
+  std::thread drives([&] { EXPECT_EQ(client.call(hold, 0, {}, soon()).how, outcome::answered); });
+  EXPECT_TRUE(answers_.wait_until_held(1));
+  std::atomic<bool> done = false;
+  const auto slowly = [&](answer&& got) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // who waits looks meanwhile, in vain
+    done = got.how == outcome::answered;
+  };
+  client.start(echo, 0, number(1), slowly, soon());
+  EXPECT_TRUE(client.wait([&] { return done.load(); }, soon()));
+  answers_.let_go();
+  drives.join();
+}
+
 TEST_P(WireCalls, StoppingAnswersWhatIsUnderWayAndTellsClients) {
   client_endpoint client(settings_of_client(server_, GetParam()));
   std::future<answer> held = client.send(hold, 0, pattern(20'000), soon());

@@ -133,6 +133,11 @@ std::future<answer> client_endpoint::send(std::uint16_t operation, std::uint32_t
   return result;
 }
 
+bool client_endpoint::wait(const std::function<bool()>& holds, steady_time deadline) {
+  lock held = enter();
+  return wait_for(held, holds, deadline);
+}
+
 void client_endpoint::progress() {
   lock held = enter();
   if (driven_ || ended() != close_reason::none) return run_finished(held);
@@ -244,6 +249,7 @@ void client_endpoint::run_finished(lock& held) {
     for (finished& each : running) each.done(std::move(each.what));
     running.clear();
     held.lock();
+    if (waiting_ > 0) changed_.notify_all();  // perhaps for what a completion has done
   }
 }
 

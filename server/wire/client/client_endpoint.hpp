@@ -84,6 +84,10 @@ class client_endpoint {
              steady_time deadline);
   [[nodiscard]] std::future<answer> send(std::uint16_t operation, std::uint32_t database, byte_buffer payload,
                                          steady_time deadline);
+  /// Drives until `holds`, which a completion makes true, as call() does until its answer is there: who waits for what
+  /// start() began saves the switches to another thread. False: the deadline or the connection's end came first; a
+  /// completion may still run after the end. `holds` is asked often, by this thread alone.
+  bool wait(const std::function<bool()>& holds, steady_time deadline);
   /// Polls once, for callers that have something else to do in between.
   void progress();
   /// Waits until nothing is under way. False: the deadline came first.
