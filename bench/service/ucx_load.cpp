@@ -54,6 +54,7 @@ struct arguments {
   unsigned window = 256;       ///< asynchronous calls under way, of each client
   unsigned block_rows = 4096;  ///< of a bulk insert
   unsigned block_bytes = 256U << 10;
+  unsigned blocks_ahead = 8;  ///< that a cursor asks for before it has read the last one
   bool keep = false;
   bool straight = true;  ///< to a key's owner; else client i asks server i
 };
@@ -298,10 +299,12 @@ class client {
     const std::uint32_t rows = told.rows;
     std::uint64_t asked = 1;
     std::deque<std::future<wire::answer>> ahead;
-    while (!told.end && ahead.size() < 2) ahead.push_back(next_block(rows, asked++));
+    while (!told.end && ahead.size() < told_.blocks_ahead) ahead.push_back(next_block(rows, asked++));
     for (;;) {
       seen_ += told.block_of_rows.size();
       if (told.end) break;
+      servers_[s]->wait([&] { return ahead.front().wait_for(std::chrono::seconds(0)) == std::future_status::ready; },
+                        never);
       got = ahead.front().get();
       ahead.pop_front();
       told = read<wire::rows_answer_view>(got);
@@ -414,6 +417,9 @@ int main(int count, char** given) {
   app.add_option("--window", told.window, "Asynchronous calls under way, of each client")->capture_default_str();
   app.add_option("--block-rows", told.block_rows, "Records of one bulk insert")->capture_default_str();
   app.add_option("--block-bytes", told.block_bytes, "Of a cursor's block")->capture_default_str();
+  app.add_option("--blocks-ahead", told.blocks_ahead, "Blocks that a cursor asks for ahead")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   app.add_flag("--keep", told.keep, "Leaves the database there");
   app.add_flag("!--anywhere", told.straight, "Client i asks server i, which forwards; dependent servers alone");
   CLI11_PARSE(app, count, given);

@@ -133,7 +133,7 @@ def cursor(servers, options):
             lines = load(options, servers, server.ucx, "bulk,cursor", transport)
             pairs[transport].append(lines[1]["records_per_second"])
             lines = load(options, servers, server.ucx, "bulk,cursor,cursor", transport, records=4000, value_bytes=131072,
-                         block_rows=16, block_bytes=2 << 20)
+                         block_rows=16)
             large[transport].append(lines[2]["records_per_second"] * 131072)
             server.stop()
             bandwidths[transport].append(perftest_bandwidth(transport))

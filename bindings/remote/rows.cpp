@@ -9,7 +9,8 @@ namespace detail {
 
 namespace {
 
-constexpr std::size_t blocks_ahead = 2;
+constexpr std::size_t blocks_ahead_least = 2, blocks_ahead_most = 8;
+constexpr std::size_t bytes_ahead_most = std::size_t{3} << 20;  // but for the least
 
 constexpr std::chrono::milliseconds close_limit{1000};
 
@@ -54,7 +55,7 @@ std::unique_ptr<operation> row_source::begun(const Request& asked, std::chrono::
 }
 
 void row_source::ask_ahead() {
-  while (!all_sent_ && ahead_.size() < blocks_ahead) {
+  while (!all_sent_ && ahead_.size() < blocks_ahead_) {
     const wire::next_rows_request next{.rows = rows_, .block = asked_++};
     ahead_.push_back(begun(next, deadline_));
   }
@@ -68,6 +69,10 @@ void row_source::take(wire::answer&& message, const std::string& server) {
   block_ = got.block_of_rows;
   row_ = std::min<std::size_t>(leave_out_, block_.size());
   leave_out_ -= row_;
+  // Who reads a few rows is not sent many; who reads on finds them there, however late threads get a core.
+  const std::size_t fitting = bytes_ahead_most / std::max<std::size_t>(message_.payload.size(), 1);
+  blocks_ahead_ =
+      std::clamp(fitting, blocks_ahead_least, std::clamp(blocks_ahead_ + 1, blocks_ahead_least, blocks_ahead_most));
   // Rows that are opened again are those of the version that was read so far.
   if (auto* scan = std::get_if<wire::open_scan_request>(&what_)) scan->at = got.version;
   if (auto* history = std::get_if<wire::open_history_request>(&what_); history != nullptr && given_ == 0) {

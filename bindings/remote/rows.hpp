@@ -3,9 +3,9 @@
 //   row_source from(database, part, open_scan_request{...}, deadline);
 //   while (const row_place* at = from.current()) { use(at->key(), at->value()); from.step(); }
 //
-// While a block is read, the next two are under way. If the connection breaks, the rows are opened again at the version
-// that they are of, behind the last one that was given: behind its key, or at its version without as many rows as were
-// given of that.
+// While a block is read, the next two are under way, and with each block that is read one more, to eight or 3 MiB. If
+// the connection breaks, the rows are opened again at the version that they are of, behind the last one that was given:
+// behind its key, or at its version without as many rows as were given of that.
 //
 // Threads: one at a time. Errors: icecore::error. Cost: one message a block of 256 KiB.
 #pragma once
@@ -63,6 +63,7 @@ class row_source {
   std::chrono::milliseconds deadline_;
   sent_over connection_;
   std::deque<std::unique_ptr<operation>> ahead_;
+  std::size_t blocks_ahead_ = 0;  // as many may be asked for
   std::uint32_t rows_ = 0;
   std::uint64_t asked_ = 0;  // blocks
   bool all_sent_ = true;     // the last block has come
