@@ -5,7 +5,8 @@
 //
 // A cursor reads the newest closed version at its first element, so it gives each key once, in key order, whatever is
 // written meanwhile. An inserter keeps pairs until there are enough for a message.
-// Threads: one at a time. Errors: icecore::error. Cost: two blocks of 256 KiB of each server are under way.
+// Threads: one at a time. Errors: icecore::error. Cost: two blocks of 256 KiB of each server are under way, up
+// to eight while the walk goes on.
 #pragma once
 
 #include <memory>

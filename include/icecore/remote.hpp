@@ -28,7 +28,7 @@
 //   refers to is valid until it goes on.
 // Errors: icecore::error, with the server's own codes; unavailable, deadline_exceeded, outcome_unknown, cancelled,
 //   denied, unauthenticated, other_cluster. std::bad_alloc.
-// Cost: one message each way; scans have two blocks of 256 KiB under way for each server.
+// Cost: one message each way; scans have two blocks of 256 KiB under way for each server, up to eight while they go on.
 #pragma once
 
 #include <chrono>
