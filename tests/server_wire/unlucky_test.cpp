@@ -86,7 +86,7 @@ TEST_P(WireUnlucky, AServerThatEndsKeepsNoConnection) {
   EXPECT_TRUE(answers.seen.expired());
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(ICECORE_TESTS_ADDRESS_SANITIZER) && !defined(__SANITIZE_THREAD__)
 /// A server without the memory for a long request says so, and goes on.
 TEST(WireWithoutMemory, ALongRequestIsRefusedWithStatusBusy) {
   service answers;
