@@ -79,6 +79,7 @@ icecore::cluster_options cluster_options_of(const service::database_settings& se
   opening.ownership = icecore::ownership::by_function("icecore-server", [](std::string_view key, int ranks) {
     return static_cast<int>(service::owner_of(key, static_cast<std::uint32_t>(ranks)));
   });
+  opening.store.grow_in_background = false;  // as a server's own databases
   opening.store.index = settings.index;
   opening.store.durability = settings.durability;
   return opening;

@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 // `best_available` of a server is operation durability wherever the device can give it.
 icecore::store open_store(const std::filesystem::path& path, const database_settings& settings) {
   icecore::options opening;
+  opening.grow_in_background = false;  // a thread a database: docs/performance.md tells what it gained
   opening.index = settings.index;
   opening.durability = settings.durability;
   // Answers wait for a sync that they share (durable_answers), so the store's writes need not wait.
