@@ -50,6 +50,17 @@ void require_store(const service_options& options, const std::filesystem::path& 
                                  store.native(), failed ? failed.message() : "No such file or directory"));
 }
 
+/// What the engine says of a file that it cannot take for a store is meant for who names a path.
+void offer_repair(failure& why) {
+  constexpr std::string_view offered = "icecore repair";
+  if ((why.code != errc::damaged && why.code != errc::not_a_store) || why.message.find(offered) != why.message.npos) {
+    return;
+  }
+  why.message +=
+      "; the database is not served. Keep the file: icecore repair writes what is intact to a new store, or restore a "
+      "snapshot";
+}
+
 }  // namespace
 
 unsigned service::state::threads_of(unsigned asked) {
@@ -80,11 +91,14 @@ void service::state::open_all() {
   steps(options.link).agree([&] { entries = known.databases(); });
   for (const catalog_entry& entry : entries) {
     served next{.open = nullptr, .why = std::nullopt, .entry = entry};
+    bool is_there = false;
     try {
       steps(options.link).agree([&] { require_store(options, folder(entry.number)); });
+      is_there = true;
       next.open = make(entry);
     } catch (...) {
       next.why = failure_of(std::current_exception());
+      if (is_there) offer_repair(*next.why);
       log("database_not_served", {{"database", entry.settings.name}, {"why", next.why->message}});
     }
     databases.emplace(entry.settings.name, std::move(next));

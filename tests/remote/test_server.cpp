@@ -80,6 +80,7 @@ struct test_server::handler {
     waiting->answer(wire::status_ok, wire::encoded(told));
   }
   void write(service::transaction what, std::function<wire::byte_buffer(const service::outcome&)> told) const {
+    what.allowed.memory = &server.service_->in_flight_bytes();
     database().write(std::move(what),
                      [waiting = waiting, told = std::move(told)](service::result<service::outcome> done) {
                        if (const auto* why = std::get_if<service::failure>(&done)) return refuse(*waiting, *why);

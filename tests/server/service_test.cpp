@@ -15,6 +15,7 @@ namespace icecore::service {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 outcome put(database& db, std::string key, std::string value) {
@@ -142,9 +143,19 @@ TEST_F(Service, a_damaged_database_is_named_and_the_others_are_served) {
   EXPECT_EQ(code_of([&] { static_cast<void>(service_->find_database(root_, "bad")); }), errc::unavailable);
   ASSERT_EQ(service_->not_ready().size(), 1U);
   EXPECT_EQ(service_->not_ready()[0].first, "bad");
+  EXPECT_THAT(service_->not_ready()[0].second.message, HasSubstr("icecore repair"));
   EXPECT_EQ(code_of([&] { service_->write_snapshot(root_, folder_ / "snapshot"); }), errc::unavailable);
   service_->drop(root_, "bad");
   EXPECT_THAT(service_->not_ready(), IsEmpty());
+}
+
+TEST_F(Service, of_a_database_that_is_cut_short_repair_is_offered_and_not_that_it_be_removed) {
+  put(*create("cut"), "a", "1");
+  service_.reset();
+  std::filesystem::resize_file(folder_ / "data/databases/1/store.ice", 3000);
+  start();
+  ASSERT_EQ(service_->not_ready().size(), 1U);
+  EXPECT_THAT(service_->not_ready()[0].second.message, HasSubstr("Keep the file: icecore repair"));
 }
 
 TEST_F(Service, a_second_server_on_one_folder_does_not_start) {
