@@ -1,4 +1,5 @@
 /* Opening, writing, batches, tags, and what a store says of itself. */
+#include <dirent.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -38,6 +39,31 @@ void opens_by_options_and_closes(void) {
   CHECK(value_is(&value, "1"));
   OK(icecore_close(store));
   OK(icecore_close(NULL));
+}
+
+static int threads_of_this_process(void) {
+  int count = 0;
+  DIR* tasks = opendir("/proc/self/task");
+  CHECK(tasks != NULL);
+  while (readdir(tasks) != NULL) ++count;
+  closedir(tasks);
+  return count;
+}
+
+void a_large_store_grows_on_a_thread_that_can_be_turned_off(void) {
+  static char value[100000];
+  for (int on = 0; on < 2; ++on) {
+    icecore_options options;
+    icecore_options_init(&options, sizeof options);
+    CHECK(options.grow_in_background == 1);
+    options.grow_in_background = on;
+    const int before = threads_of_this_process();
+    icecore_store* store;
+    OK(icecore_open(fresh_path("grows.ice"), &options, &store));
+    for (int i = 0; i < 100; ++i) OK(icecore_insert(store, &i, sizeof i, value, sizeof value, NULL));
+    CHECK(threads_of_this_process() == before + on);
+    OK(icecore_close(store));
+  }
 }
 
 void a_store_of_several_files_is_opened_by_its_first(void) {
