@@ -159,7 +159,7 @@ struct options {
 
   /// Take memory on a thread of its own, before writers need it: the file grows, and an index in memory is given its
   /// pages, so that no write waits while the kernel clears memory or a device allocates blocks. The thread begins when
-  /// the file has 8 MiB, ends when the store is closed, and sleeps while nobody writes. Writers that outrun it take
+  /// a file has 8 MiB, ends when the store is closed, and sleeps while nobody writes. Writers that outrun it take
   /// memory themselves. Only where a process opens the store for writing itself. Costs memory that is not used yet: of
   /// an index an eighth (at most 32 MiB), of the file what writers use in four times the time that growing takes (2 MiB
   /// to 1 GiB). False: writers take it themselves.

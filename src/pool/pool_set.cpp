@@ -95,13 +95,9 @@ void pool_set::grow_ahead(link place) noexcept {
   pool* const p = find(link_pool(place));
   // acquire: pairs with begin_background_growth()
   background* growth = growth_.load(std::memory_order_acquire);
-  if (growth == nullptr) {
-    if (other_memory_ != nullptr && size() >= background_growth_from) growth = begin_background_growth();
-    if (growth == nullptr) {
-      p->grow_ahead();
-      return;
-    }
-  }
+  if (p->size() < background_growth_from || other_memory_ == nullptr) return p->grow_ahead();
+  if (growth == nullptr) growth = begin_background_growth();
+  if (growth == nullptr) return p->grow_ahead();
   if (p->wants_growth() || other_memory_->wanted()) growth->ask();
 }
 
@@ -110,7 +106,9 @@ background* pool_set::begin_background_growth() noexcept {
   std::call_once(growth_begins_, [this] {
     try {
       auto made = std::make_unique<background>([this] {
-        for (pool* p : there_) p->grow_in_background();
+        for (pool* p : there_) {
+          if (p->size() >= background_growth_from) p->grow_in_background();
+        }
         if (other_memory_->wanted()) other_memory_->make_ready();
       });
       growth_.store(made.release(), std::memory_order_release);  // release: the object is complete

@@ -174,7 +174,7 @@ class pool_set {
   std::array<int, format::files_max> nodes_{};
   std::vector<pool*> there_;
   std::vector<absent> missing_;
-  /// A smaller store is not worth a thread.
+  /// A smaller file is not worth a thread. Of several, one that is little used does not grow with the others.
   static constexpr std::uint64_t background_growth_from = std::uint64_t{8} << 20;
   memory_ahead* other_memory_ = nullptr;  // null: writers grow the files
   std::once_flag growth_begins_;

@@ -167,11 +167,9 @@ TEST_P(KilledConsumer, of_a_shared_store_has_each_change_once) {
 }
 
 TEST_P(KilledConsumer, with_its_store_goes_on_in_the_next_process) {
-  constexpr std::uint64_t bytes_least = 40'000;  // some 400 lines
   std::mt19937 random(9);
-  const auto end = std::chrono::steady_clock::now() + 50s;
-  // Kills that come before much was written, as on a busy machine, do not end it: there have to be lines to compare.
-  for (int kills = 0; kills < 30 || (log_->size < bytes_least && std::chrono::steady_clock::now() < end); ++kills) {
+  for (int kills = 0; kills < 30; ++kills) {
+    const std::uint64_t before = log_->size;
     child both([&] {
       store s(path_, GetParam().options_at(path_));
       std::mt19937 writes(static_cast<unsigned>(kills) * 31 + 1);
@@ -181,7 +179,11 @@ TEST_P(KilledConsumer, with_its_store_goes_on_in_the_next_process) {
       });
       return 1;
     });
-    std::this_thread::sleep_for(std::chrono::microseconds(2'000 + random() % 40'000));
+    // So many bytes of lines, however slow the machine is: there have to be lines to compare. Some lives have none.
+    const std::uint64_t enough = before + random() % 4'000;
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    while (log_->size < enough && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(100us);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
     both.kill(SIGKILL);
     ASSERT_EQ(both.wait(), -SIGKILL);
   }
