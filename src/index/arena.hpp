@@ -109,7 +109,8 @@ class arena final : public memory_ahead {
   // Relaxed: a hint.
   [[nodiscard]] bool wanted() const noexcept override {
     const std::uint64_t used = used_bytes();
-    return touched_.load(std::memory_order_relaxed) < used + ahead_of(used) / 2;
+    const std::uint64_t ahead = ahead_of(used);
+    return ahead != 0 && touched_.load(std::memory_order_relaxed) < used + ahead / 2;
   }
   /// Has the kernel give memory to what the next allocations will return; others go on allocating meanwhile. Does
   /// nothing if the kernel is older than Linux 5.14.
@@ -129,7 +130,7 @@ class arena final : public memory_ahead {
 
   [[nodiscard]] head_unit& head() const noexcept { return *reinterpret_cast<head_unit*>(base_); }
   void reserve(std::uint64_t bytes, const arena_options& options);
-  /// How much is touched ahead: an eighth, in whole huge pages.
+  /// How much is touched ahead: an eighth, 4 to 32 MiB; nothing of a small arena.
   [[nodiscard]] static constexpr std::uint64_t ahead_of(std::uint64_t used) noexcept {
     constexpr std::uint64_t least = std::uint64_t{4} << 20;
     return used < least ? 0 : used / 8 > commit_max_bytes ? commit_max_bytes : used / 8 < least ? least : used / 8;

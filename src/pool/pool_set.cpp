@@ -93,9 +93,9 @@ void pool_set::share(std::span<pool_space> with) {
 
 void pool_set::grow_ahead(link place) noexcept {
   pool* const p = find(link_pool(place));
+  if (p->size() < background_growth_from || other_memory_ == nullptr) return p->grow_ahead();
   // acquire: pairs with begin_background_growth()
   background* growth = growth_.load(std::memory_order_acquire);
-  if (p->size() < background_growth_from || other_memory_ == nullptr) return p->grow_ahead();
   if (growth == nullptr) growth = begin_background_growth();
   if (growth == nullptr) return p->grow_ahead();
   if (p->wants_growth() || other_memory_->wanted()) growth->ask();

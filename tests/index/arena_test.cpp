@@ -54,6 +54,39 @@ TEST(arena, throws_bad_alloc_at_its_limit_and_stays_usable) {
   (void)a.allocate(64);  // the remaining bytes are still available
 }
 
+/// Pages of these bytes that have memory.
+std::size_t resident_pages(std::byte* from, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages(bytes / page);
+  EXPECT_EQ(mincore(from, bytes, pages.data()), 0);
+  return static_cast<std::size_t>(std::ranges::count_if(pages, [](unsigned char p) { return (p & 1U) != 0; }));
+}
+
+TEST(arena, has_memory_ready_for_what_it_hands_out_next) {
+  constexpr std::size_t megabyte = std::size_t{1} << 20;
+  arena a({.huge_pages = false});
+  EXPECT_FALSE(a.wanted()) << "a small arena";
+  std::memset(a.at(a.allocate(16 * megabyte)), 1, 16 * megabyte);
+  ASSERT_TRUE(a.wanted());
+  a.make_ready();
+  EXPECT_FALSE(a.wanted());
+  std::byte* next = a.at(a.allocate(4 * megabyte));
+  next += (4096 - reinterpret_cast<std::uintptr_t>(next) % 4096) % 4096;
+  EXPECT_GE(resident_pages(next, 2 * megabyte) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), 2 * megabyte);
+  EXPECT_TRUE(a.wanted()) << "half of it is used";
+  EXPECT_TRUE(std::all_of(next, next + megabyte, [](std::byte b) { return b == std::byte{0}; }));
+}
+
+TEST(arena, at_its_limit_has_ready_what_is_left) {
+  constexpr std::size_t megabyte = std::size_t{1} << 20;
+  arena a({.huge_pages = false, .size_max_bytes = 9 * megabyte});
+  (void)a.allocate(8 * megabyte);
+  a.make_ready();
+  a.make_ready();
+  std::memset(a.at(a.allocate(megabyte / 2)), 1, megabyte / 2);
+  EXPECT_THROW((void)a.allocate(megabyte), std::bad_alloc);
+}
+
 TEST(arena, threads_get_memory_of_their_own) {
   constexpr std::size_t threads = 8;
   constexpr std::size_t each = 2000;
