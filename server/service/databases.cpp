@@ -160,6 +160,10 @@ void service::state::create_here(const database_settings& settings) {
           errc::limit_reached,
           fmt::format("the server has {} databases, as many as limits.databases allows", databases.size()));
     }
+    if (!has_room.load(std::memory_order_relaxed)) {
+      refused.count(kept_limit::free_disk_bytes);
+      throw icecore::error(errc::no_space, std::string(device_is_full));
+    }
     entry.number = known.next_number();
   });
   // A server that failed when another database was made may count otherwise: the first server's number is everyone's.

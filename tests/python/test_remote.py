@@ -497,3 +497,23 @@ PROGRAM = """
             async with stores.lease(10) as lease:
                 assert_type(lease, int)
 """
+
+
+def test_rows_are_loaded_in_requests_that_the_server_takes(tmp_path):
+    rows = {i.to_bytes(8, "big"): bytes(i % 100) for i in range(5_000)}
+    options = ["--limits-request-bytes", "64 KiB", "--limits-output-bytes", "64 KiB"]
+    with Server(tmp_path, *options) as server, remote.connect(server.address) as client:
+        store = client.create("db")
+        with pytest.raises(errors.LimitReachedError, match="request_bytes|larger than max"):
+            store.load(rows)
+        assert len(store) == 0
+        assert store.load(rows, message_bytes=64 << 10) == len(rows)
+        assert dict(store.items()) == rows
+        for wrong in (0, -1):
+            with pytest.raises(ValueError, match=f"message_bytes is {wrong}"):
+                store.load(rows, message_bytes=wrong)
+        long = {b"a": b"1", b"b": bytes(100_000), b"c": b"3"}
+        with pytest.raises(errors.LimitReachedError):
+            store.load(long, message_bytes=64 << 10)
+        assert store.get(b"a") == b"1"
+        assert b"c" not in store

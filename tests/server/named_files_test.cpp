@@ -140,10 +140,12 @@ TEST_F(NamedFiles, are_looked_into_by_check_and_before_a_start) {
   EXPECT_EQ(ends({"--ucx-token-file", file("long").given.c_str(), "--check"}), 0);
 }
 
-TEST(Program, ends_with_two_where_the_folder_is_that_of_another_place) {
+TEST(Program, ends_with_two_where_the_folder_is_not_the_one_to_serve_or_to_make) {
   const std::vector<const char*> told{"icecore-server", "--data", "nowhere"};
-  const auto refuses = [](const command_line&) -> int { throw error(errc::other_cluster, "another place"); };
-  EXPECT_EQ(run_program(static_cast<int>(told.size()), told.data(), refuses, restore), 2);
+  for (const errc why : {errc::other_cluster, errc::store_exists}) {
+    const auto refuses = [why](const command_line&) -> int { throw error(why, "another place"); };
+    EXPECT_EQ(run_program(static_cast<int>(told.size()), told.data(), refuses, restore), 2);
+  }
 }
 
 }  // namespace

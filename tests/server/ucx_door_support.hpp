@@ -50,13 +50,14 @@ struct told {
 class client {
  public:
   explicit client(std::uint16_t port, const std::string& user = {}, const std::string& secret = {},
-                  const std::string& group = {}) {
+                  const std::string& group = {}, const std::string& program = {}) {
     wire::client_settings settings;
     settings.address = {.host = "127.0.0.1", .port = port};
     settings.token = job_token;
     settings.user = user;
     settings.secret = secret;
     settings.group = group;
+    settings.name = program;
     settings.ucx.way = wire::transport::shared_memory;
     endpoint_ = std::make_unique<wire::client_endpoint>(std::move(settings));
   }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <mutex>
+#include <set>
 
 #include "ucx_door_support.hpp"
 #include "wire/transport/failure.hpp"
@@ -522,9 +523,11 @@ class counting_observer final : public ucx_observer {
   void finished(const ucx_call_report& what) noexcept override {
     const std::lock_guard lock(mutex);
     lines.push_back(std::string(what.name) + " " + std::string(what.database) + " " + std::to_string(what.status));
+    programs.emplace(what.program);
   }
   std::mutex mutex;
   std::vector<std::string> lines;
+  std::set<std::string> programs;
 };
 
 class UcxDoorObserved : public UcxDoor {
@@ -548,6 +551,18 @@ TEST_F(UcxDoorObserved, each_request_is_told_once) {
   const std::lock_guard lock(observer_->mutex);
   EXPECT_THAT(observer_->lines, UnorderedElementsAre("create_database  0", "open_database  0", "put db 0", "tag db 0",
                                                      "tag db " + std::to_string(static_cast<int>(errc::tag_exists))));
+}
+
+// The slow log finds the program by it.
+TEST_F(UcxDoorObserved, a_request_is_told_with_the_name_of_its_program) {
+  start();
+  for (const std::string& name : {std::string("training run 7"), std::string(), std::string(500, 'n')}) {
+    client c(door_->port(), {}, {}, {}, name);
+    c.ask(wire::status_request{});
+  }
+  door_->stop(1s);
+  const std::lock_guard lock(observer_->mutex);
+  EXPECT_THAT(observer_->programs, UnorderedElementsAre("training run 7", "", std::string(128, 'n')));
 }
 
 TEST_F(UcxDoor, a_token_that_is_too_short_and_a_port_that_is_taken_are_told) {

@@ -10,6 +10,8 @@ namespace {
 
 using wire::close_reason;
 
+constexpr std::size_t program_bytes_max = 128;
+
 /// The user's session. errc::unauthenticated, limit_reached.
 std::shared_ptr<ucx_session> session_of(ucx_parts& door, const wire::hello& said) {
   service::access& users = door.all.users();
@@ -44,6 +46,7 @@ wire::admission admit(ucx_parts& door, const wire::hello& said, const std::strin
     service::gauge::share connection = door.all.connections().take(1);
     std::shared_ptr<ucx_session> made = session_of(door, said);
     made->connections = std::move(connection);
+    made->program = said.name.substr(0, program_bytes_max);
     const std::string& name = made->who.name();
     if (!name.empty()) {
       made->of_user = door.by_user->take(name, door.all.options().limits.connections_per_user, door.all.refused());

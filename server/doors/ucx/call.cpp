@@ -131,6 +131,7 @@ void call::end(std::uint16_t status, wire::frame_payload payload) {
        .took = std::chrono::steady_clock::now() - began_,
        .database = database_name_ == nullptr ? std::string_view() : std::string_view(*database_name_),
        .user = who_->name(),
+       .program = session_->program,
        .request_bytes = request_bytes_,
        .answer_bytes = answer_bytes});
 }

@@ -35,6 +35,7 @@ struct ucx_call_report {
   std::chrono::nanoseconds took;
   std::string_view database;  ///< empty: the request names none by a handle
   std::string_view user;      ///< empty: there are no users
+  std::string_view program;   ///< how the client's program calls itself; of what a client says, the first 128 bytes
   std::uint64_t request_bytes;
   std::uint64_t answer_bytes;
 };

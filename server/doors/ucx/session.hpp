@@ -57,7 +57,8 @@ struct ucx_session {
 
   service::principal who;  // of the I/O thread, which has it recognised anew when it is refused; copies go elsewhere
   const std::string token;
-  const bool own_token;  // the door has logged in for the client, and logs out
+  const bool own_token;   // the door has logged in for the client, and logs out
+  std::string program{};  // how the client's program calls itself; set before the first request
   service::gauge::share connections;
   user_share of_user;
   handle_table<named_database> databases{1024, "databases"};

@@ -24,8 +24,11 @@ namespace icecore::server {
 namespace {
 
 server_exit exit_of(const error& e) noexcept {
-  // other_cluster: the folder is that of another place than the configuration says.
-  if (e.code() == errc::bad_input || e.code() == errc::other_cluster) return server_exit::configuration;
+  // other_cluster: the folder is that of another place than the configuration says. store_exists: --restore makes a
+  // folder, and the one that is named is there.
+  for (const errc told : {errc::bad_input, errc::other_cluster, errc::store_exists}) {
+    if (e.code() == told) return server_exit::configuration;
+  }
   if (e.code() == errc::locked) return server_exit::locked;
   return server_exit::failed;
 }

@@ -30,6 +30,7 @@ class observer final : public doors::ucx_observer {
           {.door = "ucx",
            .operation = what.name,
            .user = what.user,
+           .trace = what.program,
            .outcome = outcome_of(what.status),
            .duration = took,
            .parts = finished_request::known_parts{

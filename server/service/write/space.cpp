@@ -54,8 +54,7 @@ void space::require(std::uint64_t bytes, bool only_removes) {
   }
   if (!only_removes && !device_has_room_()) {
     count(kept_limit::free_disk_bytes);
-    throw icecore::error(errc::no_space,
-                         "too little is free on the server's device (limits.free_disk_bytes): make room");
+    throw icecore::error(errc::no_space, std::string(device_is_full));
   }
   used_.fetch_add(bytes, std::memory_order_relaxed);
 }

@@ -14,12 +14,17 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "icecore/store.hpp"
 #include "service/limits.hpp"
 #include "service/transaction.hpp"
 
 namespace icecore::service {
+
+/// Why a write, or a new database, is refused.
+inline constexpr std::string_view device_is_full =
+    "too little is free on the server's device (limits.free_disk_bytes): make room";
 
 class space {
  public:

@@ -134,6 +134,7 @@ TEST_P(Doors, a_device_below_the_limit_takes_removals_alone) {
   EXPECT_EQ(why, errc::no_space);
   EXPECT_EQ(code_of([&] { one->load({{"c", "1"}}); }), errc::no_space);
   EXPECT_EQ(code_of([&] { one->increment("n"); }), errc::no_space);
+  EXPECT_EQ(code_of([&] { to_->create("two", {}); }), errc::no_space);
   EXPECT_EQ(one->get("a"), "1");
   EXPECT_EQ(one->scan({}), (ways::rows{{"a", "1"}, {"b", "1"}}));
   one->apply({{"b", std::nullopt}});
@@ -144,6 +145,8 @@ TEST_P(Doors, a_device_below_the_limit_takes_removals_alone) {
     EXPECT_TRUE(eventually([&] { return code_of([&] { one->insert("a", "2"); }) == std::error_code(); }));
     EXPECT_EQ(one->get("a"), "2");
   }
+  to_->create("two", {});
+  to_->open("two")->insert("a", "1");
 }
 
 TEST_P(Doors, a_full_device_refuses_writes_until_it_has_room) {

@@ -24,8 +24,12 @@ DURABILITIES = ("", "best_available", "none", "tag", "operation")
 INDEXES = ("", "btree", "skip_list", "persistent", "list", "hash")
 COMPRESSIONS = ("", "none", "zstd")
 
-LOAD_BYTES = 4 << 20
-"""Rows are loaded in requests of about so many bytes, each of which can be repeated by itself."""
+LOAD_MESSAGE_BYTES = 4 << 20
+"""Rows are loaded in requests of at most so many bytes, each of which can be repeated by itself."""
+LOAD_HEAD_BYTES = 64
+"""What a load request has beside its rows and its database's name, at most."""
+LOAD_ROW_BYTES = 10
+"""What a row of a load request has beside its key and value, at most: where each ends, in the message."""
 
 
 @dataclass(frozen=True)
@@ -248,8 +252,11 @@ class DatabaseCalls:
         )
         return Call("Databases.Alter", request, lambda r: settings_of(r.settings))
 
-    def load_requests(self, keys: Any, values: Any, keep: bool) -> Iterator[Any]:
-        """``LoadRequest``s of two columns, or, if ``values`` is None, of pairs or a mapping."""
+    def load_requests(self, keys: Any, values: Any, keep: bool, message_bytes: int) -> Iterator[Any]:
+        """``LoadRequest``s of two columns, or, if ``values`` is None, of pairs or a mapping. No request is longer than
+        ``message_bytes``, unless one row is."""
+        if message_bytes < 1:
+            raise ValueError(f"message_bytes is {message_bytes}: it must be at least 1")
         if values is not None:
             key_cells, value_cells = column_cells(keys, "keys"), column_cells(values, "values")
             if len(key_cells) != len(value_cells):
@@ -260,14 +267,15 @@ class DatabaseCalls:
             pairs = ((as_bytes(key), as_bytes(value)) for key, value in given)
         key_parts: list[bytes] = []
         value_parts: list[bytes] = []
-        size = 0
+        size = LOAD_HEAD_BYTES + len(self.name)
         for key, value in pairs:
+            row = len(key) + len(value) + LOAD_ROW_BYTES
+            if key_parts and size + row > message_bytes:
+                yield self._load_request(key_parts, value_parts, keep)
+                key_parts, value_parts, size = [], [], LOAD_HEAD_BYTES + len(self.name)
             key_parts.append(key)
             value_parts.append(value)
-            size += len(key) + len(value) + 8
-            if size >= LOAD_BYTES:
-                yield self._load_request(key_parts, value_parts, keep)
-                key_parts, value_parts, size = [], [], 0
+            size += row
         if key_parts:
             yield self._load_request(key_parts, value_parts, keep)
 

@@ -12,7 +12,7 @@ from ..information import Tag, Tags
 from ..mapping import OrderedMapping
 from ._batch import Batch
 from ._leases import kept
-from ._requests import DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
+from ._requests import LOAD_MESSAGE_BYTES, DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
 from ._streams import ChangesStream, DiffStream, HistoryStream, KeyChange, Scan, VersionChanges, WatchStream
 from ._values import Bounds, as_bytes, number_of, point_of
 from .operations import Condition, Operation, Outcome, Result, append, increment, put, remove, update, version_is
@@ -203,13 +203,21 @@ class Store(_Reader, _Base):
             collected._outcome = self.transaction(collected._conditions, operations, timeout=timeout)
 
     def load(
-        self, keys: Any, values: Any = None, *, keep: bool = False, timeout: float | None = None
+        self,
+        keys: Any,
+        values: Any = None,
+        *,
+        keep: bool = False,
+        message_bytes: int = LOAD_MESSAGE_BYTES,
+        timeout: float | None = None,
     ) -> int:
         """Puts many rows, fast: two columns (NumPy arrays, ``ByteColumn``s or sequences), a mapping, or pairs. All take
         effect, but not at one instant. ``keep``: keys that are there keep their values. Returns how many were written.
-        ``timeout``: for each 4 MiB."""
+        ``message_bytes``: the rows travel in requests of at most so many bytes, which a server's ``limits.request_bytes``
+        must allow. ``timeout``: for each of them. LimitReachedError if one, or one row, is longer than the server takes;
+        the rows before it are written."""
         written = 0
-        for request in self._calls.load_requests(keys, values, keep):
+        for request in self._calls.load_requests(keys, values, keep, message_bytes):
             written += self._connection.exchange("Store.Load", request, timeout).written
         return written
 

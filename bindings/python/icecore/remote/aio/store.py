@@ -12,7 +12,7 @@ from ...information import Tag, Tags
 from .._awaiting import Connection
 from .._batch import Batch
 from .._leases import kept_awaiting
-from .._requests import DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
+from .._requests import LOAD_MESSAGE_BYTES, DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
 from .._streams import NO_LIMIT, ChangesStream, DiffStream, HistoryStream, KeyChange, Scan, VersionChanges, WatchStream
 from .._values import Bounds, as_bytes, number_of, point_of
 from ..operations import Condition, Operation, Outcome, Result, append, increment, put, update, version_is
@@ -185,9 +185,17 @@ class Store(_Reader):
             operations = collected._operations.values()
             collected._outcome = await self.transaction(collected._conditions, operations, timeout=timeout)
 
-    async def load(self, keys: Any, values: Any = None, *, keep: bool = False, timeout: float | None = None) -> int:
+    async def load(
+        self,
+        keys: Any,
+        values: Any = None,
+        *,
+        keep: bool = False,
+        message_bytes: int = LOAD_MESSAGE_BYTES,
+        timeout: float | None = None,
+    ) -> int:
         written = 0
-        for request in self._calls.load_requests(keys, values, keep):
+        for request in self._calls.load_requests(keys, values, keep, message_bytes):
             written += (await self._connection.exchange("Store.Load", request, timeout)).written
         return written
 
