@@ -28,11 +28,11 @@ template <class Heads>
 link basic_histories<Heads>::find_older(link newest, version newest_stamped, version v) const {
   const record r = at(newest);
   if (r.header().depth < version_samples::depth_min) return find_by_jumps(newest, v);
-  const auto [from, is_near] = this->samples_->start(r.as_update().entry, r.header().depth, v, newest, newest_stamped);
-  if (!is_near) {
+  const auto [from, is_near, all_sampled] =
+      this->samples_->start(r.as_update().entry, r.header().depth, v, newest, newest_stamped);
+  if (!all_sampled) [[unlikely]]
     sample_further(newest);
-    return find_by_jumps(from, v);
-  }
+  if (!is_near) return find_by_jumps(from, v);
   link l = from;
   // between two samples: records written one after the other often lie one after the other, too; fetch all of them
   // while the first is read
@@ -53,12 +53,14 @@ void basic_histories<Heads>::sample_further(link newest) const {
   const record r = at(newest);
   version_samples::turn mine(*this->samples_, r.as_update().entry, r.header().depth, newest);
   link l = mine.next();
+  constexpr std::size_t ahead = 16 * format::cache_line_size;  // older records often lie before newer ones
   try {
     for (std::uint32_t i = 0; i < version_samples::turn::records_max && l != null_link; ++i) {
+      __builtin_prefetch(at(l).address() - ahead);
       const std::uint32_t depth = at(l).header().depth;
       if (depth < version_samples::depth_min) return;  // slot 0 is filled
       const link below = older(l);
-      mine.add(depth, stamp_of(l), l, below);
+      mine.add(depth, version_samples::wanted(depth) ? stamp_of(l) : 0, l, below);
       l = below;
     }
   } catch (const error&) {  // damage below what the caller looks for: only who reads that learns of it

@@ -131,6 +131,7 @@ version_samples::turn::turn(version_samples& in, link entry, std::uint32_t depth
     h = in.find_or_make(entry);
     if (h == nullptr) return;
   }
+  if (h->has_turn.load(std::memory_order_relaxed)) return;            // relaxed: only saves others the exchange
   if (h->has_turn.exchange(true, std::memory_order_acquire)) return;  // acquire: pairs with the end of another's turn
   of_ = h;
   next_ = h->turn_next == null_link ? newest : h->turn_next;
@@ -154,7 +155,7 @@ version_samples::turn::~turn() {
 version_samples::place version_samples::start(link entry, std::uint32_t depth, version v, link newest,
                                               version newest_stamped) const noexcept {
   const history* h = find(entry);
-  if (h == nullptr) return {newest, false};
+  if (h == nullptr) return {newest, false, false};
   const auto is_filled = [h](std::size_t i) {
     const slot* s = h->find(i);
     return s != nullptr && s->stamped.load(std::memory_order_acquire) != 0;  // acquire: V1
@@ -162,7 +163,7 @@ version_samples::place version_samples::start(link entry, std::uint32_t depth, v
   // acquire: V3
   const std::size_t bottom = is_filled(0) ? 0 : h->lowest.load(std::memory_order_acquire);
   const std::size_t all = index_of(depth) + 1;
-  if (bottom >= all) return {newest, false};
+  if (bottom >= all) return {newest, false, false};
   const std::size_t count = all - bottom;
   const auto stamped_at = [h, bottom](std::size_t i) -> version {
     const slot* s = h->find(bottom + i);
@@ -175,8 +176,8 @@ version_samples::place version_samples::start(link entry, std::uint32_t depth, v
   // Versions mostly grow evenly with depth: guess the slot, then search outwards from it in doubling steps. A good
   // guess costs one or two cache misses, a bad one no more than a binary search.
   const version first = stamped_at(0);
-  if (first > v) return {record_behind(*h, bottom, v, newest), bottom == 0};
-  if (newest_stamped <= first) return {newest, true};
+  if (first > v) return {record_behind(*h, bottom, v, newest), bottom == 0, bottom == 0};
+  if (newest_stamped <= first) return {newest, true, bottom == 0};
   const double part = static_cast<double>(v - first) / static_cast<double>(newest_stamped - first);
   const std::size_t guess = std::min(count - 1, static_cast<std::size_t>(part * static_cast<double>(count)));
   std::size_t low = 0;
@@ -205,7 +206,7 @@ version_samples::place version_samples::start(link entry, std::uint32_t depth, v
       low = middle + 1;
     }
   }
-  return {low < count ? record_behind(*h, bottom + low, v, newest) : newest, true};
+  return {low < count ? record_behind(*h, bottom + low, v, newest) : newest, true, bottom == 0};
 }
 
 /// The record of slot `i` if it is newer than `v`; else `otherwise`. The search takes a missing slot for too new. It

@@ -6,13 +6,13 @@
 // be wrong.
 //
 //   samples.add(entry, depth, version, record);             // once the record is stamped
-//   const auto [from, is_near] = samples.start(entry, depth, v, newest, newest_version);
+//   const auto [from, is_near, all_sampled] = samples.start(entry, depth, v, newest, newest_version);
 //                                                           // at or above the record that v shows
 //
 // Histories that this process has neither written nor read when it opened the store have no samples: after an instant
 // recovery, and in a process that is attached. Finds sample them, from the newest record downwards, some records each:
 //
-//   if (!is_near) {
+//   if (!all_sampled) {
 //     version_samples::turn mine(samples, entry, depth, newest);
 //     for (link l = mine.next(); ...; l = the record below l) mine.add(depth, version, l);
 //   }
@@ -55,7 +55,8 @@ class version_samples {
 
   struct place {
     link record;
-    bool is_near;  ///< the record that v shows is less than `spacing` below, if no sample between is missing
+    bool is_near;      ///< the record that v shows is less than `spacing` below, if no sample between is missing
+    bool all_sampled;  ///< the samples reach down to depth_min
   };
   /// The lowest sampled record of the entry that is newer than `v`; `newest`, of depth `depth`, if there is none. If
   /// samples are missing it may be a higher one, but it is never below the record that v shows.
@@ -87,7 +88,7 @@ class version_samples {
 /// The right to sample a history further; it ends with the object.
 class version_samples::turn {
  public:
-  static constexpr std::uint32_t records_max = 64;  ///< that one turn should read
+  static constexpr std::uint32_t records_max = 128;  ///< that one turn should read
   /// Shallower histories are not sampled by finds: that saves a search few records.
   static constexpr std::uint32_t history_depth_min = 256;
   /// So many searches without samples come before the first turn: one pass over all keys should not sample them all.

@@ -74,18 +74,19 @@ RC_GTEST_PROP(version_samples, turns_sample_a_history_from_the_newest_record_dow
   for (std::uint32_t d = 1; d <= depth; ++d) stamps[d] = stamps[d - 1] + *rc::gen::inRange<version>(0, 3) + (d == 1);
   version_samples samples;
   const sampled_by_turns all{samples, depth, stamps};
+  unsigned read = 0;
   const auto any_start_is_right = [&] {
     const auto v = *rc::gen::inRange<version>(0, stamps[depth] + 2);
     std::uint32_t answer = depth;  // the deepest record that v shows
     while (answer > 0 && stamps[answer] > v) --answer;
-    const auto [from, is_near] = samples.start(entry, depth, v, record_of(depth), stamps[depth]);
+    const auto [from, is_near, all_sampled] = samples.start(entry, depth, v, record_of(depth), stamps[depth]);
     RC_ASSERT(from >= record_of(answer));
+    RC_ASSERT(all_sampled == (read > depth - version_samples::depth_min));
     if (is_near && answer >= version_samples::depth_min && answer < depth)
       RC_ASSERT(from <= record_of(answer + version_samples::spacing));
     return is_near;
   };
   for (unsigned i = 0; i < version_samples::turn::misses_min; ++i) RC_ASSERT(all.take_turn(64) == 0);
-  unsigned read = 0;
   for (unsigned more = 1; more != 0; read += more) {
     static_cast<void>(any_start_is_right());
     more = all.take_turn(*rc::gen::inRange(1U, 200U));

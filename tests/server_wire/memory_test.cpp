@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Over, WireMemory, ::testing::Values(transport::shared_m
 /// The bound: what all requests and answers may take; one answer more, since one is let in while there is room for a
 /// byte of it; a constant for each connection, and one for the process.
 TEST_P(WireMemory, NoClientMakesAServerUseMoreThanItsLimits) {
-  if (icecore::testing::freed_memory_is_counted) GTEST_SKIP() << "AddressSanitizer keeps what was freed";
+  if (icecore::testing::freed_memory_is_counted) GTEST_SKIP() << "a sanitizer keeps what was freed, or notes of it";
   // malloc keeps no blocks of this length for later, which nobody could tell from what is in use.
   constexpr std::uint32_t long_bytes = 40'000'000;
   constexpr std::uint64_t of_connection = 300'000, of_process = 30'000'000;

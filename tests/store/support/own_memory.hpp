@@ -7,22 +7,17 @@
 #include <fstream>
 #include <string>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ICECORE_TESTS_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ICECORE_TESTS_ADDRESS_SANITIZER 1
-#endif
-#endif
+#include "base/sanitizer.hpp"
 
-#if defined(ICECORE_TESTS_ADDRESS_SANITIZER)
+#if defined(ICECORE_UNDER_ADDRESS_SANITIZER) || defined(ICECORE_UNDER_THREAD_SANITIZER)
+#define ICECORE_TESTS_SANITIZED_MEMORY 1
 #include <sanitizer/allocator_interface.h>
 #endif
 
 namespace icecore::testing {
 
-/// Whether the kernel counts what was freed: AddressSanitizer keeps it for a while.
-#if defined(ICECORE_TESTS_ADDRESS_SANITIZER)
+/// Whether the kernel counts what was freed: AddressSanitizer keeps it for a while, and ThreadSanitizer notes of it.
+#if defined(ICECORE_TESTS_SANITIZED_MEMORY)
 inline constexpr bool freed_memory_is_counted = true;
 #else
 inline constexpr bool freed_memory_is_counted = false;
@@ -38,9 +33,9 @@ inline std::uint64_t memory_of(const std::string& process) {
   return 0;
 }
 
-/// The same of this process; under AddressSanitizer the bytes that are not freed.
+/// The same of this process; under a sanitizer the bytes that are not freed.
 inline std::uint64_t own_memory() {
-#if defined(ICECORE_TESTS_ADDRESS_SANITIZER)
+#if defined(ICECORE_TESTS_SANITIZED_MEMORY)
   return __sanitizer_get_current_allocated_bytes();
 #else
   return memory_of("self");
