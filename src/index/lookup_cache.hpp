@@ -69,6 +69,11 @@ class lookup_cache {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
     __builtin_prefetch(words_ + (hash & mask), 1);                     // without a table too: a prefetch never faults
   }
+  /// The same for who will only read them.
+  [[gnu::always_inline]] void prefetch_for_reading(std::uint64_t hash) const noexcept {
+    const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
+    __builtin_prefetch(words_ + (hash & mask));
+  }
   /// Stores an entry that the index has returned. `is_new`: this thread has just made it, so it is not here already,
   /// unless another thread has found it meanwhile and stored it, too.
   void put(std::uint64_t hash, link entry, bool is_new = false) noexcept;

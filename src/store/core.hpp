@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -133,6 +134,10 @@ class [[gnu::visibility("hidden")]] store_core {
     if (found != null_link) lookups_->put(hash, found);
     return found;
   }
+  /// The entries of up to `find_group` keys; null_link for a key that never had one. Their waits for memory overlap:
+  /// for the lines of the lookup cache, for the entries, and in the index for the keys that the cache does not know.
+  static constexpr std::size_t find_group = 64;
+  void find_entries(std::span<const std::string_view> keys, std::span<link> out) const;
   /// The value of a visible record. Checks a large value that has not been checked yet: errc::damaged names it.
   [[nodiscard, gnu::always_inline]] std::string_view value_of(link l) const {
     const record r = records_->at(l);

@@ -241,16 +241,42 @@ link engine<Heads>::visible_latest(std::string_view key) const {
   return l == null_link ? null_link : returned(l);
 }
 
+void store_core::find_entries(std::span<const std::string_view> keys, std::span<link> out) const {
+  std::array<std::uint64_t, find_group> hashes;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    hashes[i] = index::lookup_cache::hash_of(keys[i]);
+    lookups_->prefetch_for_reading(hashes[i]);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    out[i] = lookups_->candidate(hashes[i]);
+    if (out[i] != null_link) keys_->prefetch(out[i]);
+  }
+  std::array<std::string_view, find_group> unknown;
+  std::array<std::size_t, find_group> places;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (out[i] != null_link && keys_->is_of(out[i], keys[i])) continue;
+    unknown[count] = keys[i];
+    places[count++] = i;
+  }
+  if (count == 0) return;
+  std::array<link, find_group> found;
+  index_->find_many(std::span(unknown).first(count), std::span(found).first(count));
+  for (std::size_t j = 0; j < count; ++j) {
+    out[places[j]] = found[j];
+    if (found[j] != null_link) lookups_->put(hashes[places[j]], found[j]);
+  }
+}
+
 template <class Heads>
 void engine<Heads>::find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
                               std::span<std::optional<std::string_view>> out) const {
-  constexpr std::size_t group = 64;
   const auto version_of = [&](std::size_t i) { return at[i * at_stride]; };
-  std::array<link, group> links;
-  for (std::size_t first = 0; first < keys.size(); first += group) {
-    const std::size_t count = std::min(group, keys.size() - first);
+  std::array<link, find_group> links;
+  for (std::size_t first = 0; first < keys.size(); first += find_group) {
+    const std::size_t count = std::min(find_group, keys.size() - first);
     // three passes over the whole group, so that its cache misses overlap: entries, first records to look at, answers
-    index_->find_many(keys.subspan(first, count), std::span(links).first(count));
+    find_entries(keys.subspan(first, count), std::span(links).first(count));
     for (std::size_t i = 0; i < count; ++i) {
       if (links[i] == null_link) continue;
       const link entry = std::exchange(links[i], histories_->start_of(links[i], version_of(first + i)));

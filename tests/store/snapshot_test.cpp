@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -204,6 +205,38 @@ TEST_F(Snapshots, views_stay_valid_while_the_store_grows) {
   EXPECT_EQ(items.front().value, first_value);
   EXPECT_EQ(items.back().value, then.last()->value);
   EXPECT_EQ(then.size(), count);
+}
+
+// The lookup cache keeps 19 bits of a hash beside the bits that choose the line. So of three million absent keys some
+// 40 have the word of another key there.
+TEST_F(Snapshots, a_key_with_the_word_of_another_one_in_the_lookup_cache_is_not_taken_for_it) {
+  constexpr std::size_t together = 1000;
+  const snapshot then = store_.at(closed_);
+  std::array<std::string, together> keys;
+  std::array<std::string_view, together> views;
+  std::array<std::optional<std::string_view>, together> found;
+  const auto key_of = [](std::uint64_t n) {
+    std::string key(sizeof n, '\0');
+    key_codec<std::uint64_t>::encode(n, key.data());
+    return key;
+  };
+  for (std::uint64_t first = 0; first < 3'000'000; first += together) {
+    for (std::size_t i = 0; i < together; ++i) {
+      // one in a hundred is there: find_many() finds it among the others
+      keys[i] = key_of(i % 100 == 0 ? (first + i) % count * 3 : 1'000'000 + first + i);
+      views[i] = keys[i];
+    }
+    then.find_many(views, found);
+    for (std::size_t i = 0; i < together; ++i) {
+      ASSERT_EQ(found[i].has_value(), i % 100 == 0) << first + i;
+      if (!found[i]) continue;
+      const std::uint64_t n = (first + i) % count;
+      std::uint64_t value = 0;
+      ASSERT_EQ(found[i]->size(), sizeof value);
+      std::memcpy(&value, found[i]->data(), sizeof value);
+      ASSERT_EQ(value, n * n);
+    }
+  }
 }
 
 }  // namespace
