@@ -122,6 +122,11 @@ class record_scan {
   /// Whether a record that counts begins at `l`, which may be a wrong link from media. Call when everything has been
   /// read.
   [[nodiscard]] bool begins(link l) const noexcept;
+  /// Fetches what begins() reads, for a caller that asks later. `l` may be wrong, too.
+  void prefetch_begins(link l) const noexcept {
+    const of_pool& o = pool_of(l);
+    if (link_offset(l) < o.size) __builtin_prefetch(&o.begins[link_offset(l) / bits_unit]);
+  }
   /// Whether a record with a correct checksum starts at `l`, whether it counts or not.
   [[nodiscard]] bool is_intact_record(link l) const noexcept;
   /// The version of the intact record at this position; 0 if it has not taken effect (it is unstamped, or its batch was
@@ -167,6 +172,7 @@ class record_scan {
   void check_end(const pool& p);
   void check_tags();
   void check_chain(link update, record_scan_part& into);
+  void prefetch_followed(link l) const noexcept;
   [[nodiscard]] bool follow(link older) noexcept;
   static void report(record_scan_part& into, link at, const char* structure, std::string what);
   void name_damages(record_scan_part& part) const;

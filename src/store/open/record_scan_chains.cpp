@@ -16,13 +16,26 @@ void record_scan::check_chains() {
     for (std::size_t i = 0; i < part.updates.size(); ++i) {
       if (i + ahead < part.updates.size()) {
         const auto& soon = record(pool_->at(part.updates[i + ahead])).as_update();
-        for (const link l : {soon.entry, soon.older, soon.jump}) pool_->prefetch(l);
+        pool_->prefetch(soon.older);
+        prefetch_begins(soon.older);
+        prefetch_followed(soon.older);
+        if (soon.older != soon.entry) {  // otherwise all three are one record
+          for (const link l : {soon.entry, soon.jump}) {
+            pool_->prefetch(l);
+            prefetch_begins(l);
+          }
+        }
       }
       check_chain(part.updates[i], part);
     }
     name_damages(part);
   });
   for (of_pool& o : of_pools_) o.followed.reset();
+}
+
+void record_scan::prefetch_followed(link l) const noexcept {
+  const of_pool& o = pool_of(l);
+  if (link_offset(l) < o.size) __builtin_prefetch(&o.followed[link_offset(l) / bits_unit], 1);
 }
 
 /// Returns false if another update has already claimed to follow this record, which counts.

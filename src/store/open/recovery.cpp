@@ -108,7 +108,9 @@ void recovery::set_heads(const record_scan& found) const {
       if (i + ahead < entries.size()) {
         // relaxed: nothing else runs yet; a wrong guess only makes a useless prefetch
         const std::uint64_t soon = histories.at(entries[i + ahead]).as_entry().head.load(std::memory_order_relaxed);
-        parts_.pool->prefetch(history_base::newest_of(entries[i + ahead], soon));
+        const link newest = history_base::newest_of(entries[i + ahead], soon);
+        parts_.pool->prefetch(newest);
+        found.prefetch_begins(newest);
       }
       const link entry = entries[i];
       auto& e = histories.at(entry).as_entry();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -121,7 +122,7 @@ class entry_sort {
       for (unsigned t = 0; t < threads_; ++t) at += std::exchange(places[t][b], at);
       ends_[b] = at;
     }
-    sorted_.resize(count_);
+    sorted_ = std::make_unique_for_overwrite<headed[]>(count_);  // its pages are touched by all threads
     run_on_threads(threads_, [&](unsigned t) {
       for (const headed& h : runs_[t]) sorted_[places[t][bucket_of(h.head)]++] = h;
       std::vector<headed>().swap(runs_[t]);
@@ -163,7 +164,7 @@ class entry_sort {
 
   /// Equal keys have equal heads, so they are in one bucket, and next to each other once it is sorted.
   void sort_bucket(std::size_t begin, std::size_t end, std::span<link> out) {
-    sort_by_heads(std::span(sorted_).subspan(begin, end - begin), prefix_, tie_levels);
+    sort_by_heads(std::span(sorted_.get() + begin, end - begin), prefix_, tie_levels);
     for (std::size_t i = begin; i < end; ++i) {
       out[i] = sorted_[i].entry;
       const bool tie = i > begin && sorted_[i - 1].head == sorted_[i].head;
@@ -209,7 +210,7 @@ class entry_sort {
   std::uint64_t range_ = 0;
   int shift_ = 0;
   std::vector<std::vector<headed>> runs_;  // of each thread, unsorted
-  std::vector<headed> sorted_;
+  std::unique_ptr<headed[]> sorted_;
   std::vector<std::size_t> ends_;
   std::mutex twice_mutex_;
   std::optional<std::pair<link, link>> of_one_key_;
