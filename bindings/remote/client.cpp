@@ -34,7 +34,7 @@ store client::open(std::string_view name) {
   const auto deadline = detail::in(session_->opened_with().deadline);
   auto of = std::make_shared<detail::database>(session_, std::string(name));
   for (std::size_t part = 0; part < session_->parts(); ++part) {
-    static_cast<void>(session_->link_of(part).number_of(of->name, deadline));
+    session_->link_of(part).look_up(of->name, deadline);
   }
   return {std::move(of), session_->opened_with().deadline};
 }

@@ -46,14 +46,22 @@ endpoint_pointer link::connect(steady_time deadline) {
 endpoint_pointer link::connect(const std::string& database, std::uint32_t& handle, steady_time deadline) {
   const std::lock_guard held(mutex_);
   const endpoint_pointer& endpoint = present(deadline);
-  handle = database.empty() ? 0 : open(database, deadline).handle;
+  handle = 0;
+  if (database.empty()) return endpoint;
+  const auto known = databases_.find(database);
+  handle = known != databases_.end() ? known->second : open(database, deadline);
   return endpoint;
 }
 
-std::uint64_t link::number_of(const std::string& database, steady_time deadline) {
+void link::look_up(const std::string& database, steady_time deadline) {
   const std::lock_guard held(mutex_);
   static_cast<void>(present(deadline));
-  return open(database, deadline).number;
+  const auto known = databases_.find(database);
+  const std::optional<std::uint32_t> before = known == databases_.end() ? std::nullopt : std::optional(known->second);
+  const std::uint32_t handle = open(database, deadline);
+  if (!before) return;
+  databases_[database] = *before;  // calls with it are under way
+  close(handle);
 }
 
 void link::lost(const endpoint_pointer& broken) {
@@ -66,7 +74,10 @@ void link::lost(const endpoint_pointer& broken) {
 
 void link::forget(const std::string& database) {
   const std::lock_guard held(mutex_);
-  databases_.erase(database);
+  const auto known = databases_.find(database);
+  if (known == databases_.end()) return;
+  close(known->second);
+  databases_.erase(known);
 }
 
 const endpoint_pointer& link::present(steady_time deadline) {
@@ -89,9 +100,7 @@ const endpoint_pointer& link::present(steady_time deadline) {
   return endpoint_;
 }
 
-const link::opened& link::open(const std::string& database, steady_time deadline) {
-  const auto known = databases_.find(database);
-  if (known != databases_.end()) return known->second;
+std::uint32_t link::open(const std::string& database, steady_time deadline) {
   const wire::answer got = endpoint_->call(static_cast<std::uint16_t>(operation_number::open_database), 0,
                                            wire::encoded(wire::open_database_request{.name = database}), deadline);
   if (got.how == wire::outcome::timed_out) {
@@ -100,7 +109,16 @@ const link::opened& link::open(const std::string& database, steady_time deadline
   if (got.how != wire::outcome::answered)
     throw icecore::error(errc::unavailable, "the connection to " + name_ + " broke");
   const auto read = read_answer<wire::open_database_answer>(got, name_);
-  return databases_.emplace(database, opened{read.handle, read.number}).first->second;
+  databases_[database] = read.handle;
+  return read.handle;
+}
+
+// Nobody waits for the answer: a handle that is not given back ends with the connection.
+void link::close(std::uint32_t handle) {
+  endpoint_->start(
+      static_cast<std::uint16_t>(operation_number::close_database), handle,
+      wire::encoded(wire::close_database_request{}), [](const wire::answer& /*none*/) {},
+      std::chrono::steady_clock::now() + settings_.connect_limit);
 }
 
 }  // namespace icecore::remote::detail

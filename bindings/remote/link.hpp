@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -59,20 +60,17 @@ class link {
   void lost(const endpoint_pointer& broken);
   /// The next use of the database opens it again.
   void forget(const std::string& database);
-  /// The number of the database: another one of the same name has another number.
-  [[nodiscard]] std::uint64_t number_of(const std::string& database, steady_time deadline);
+  /// Asks the server for the database, also if it was there before: errc::denied if it is not there now.
+  void look_up(const std::string& database, steady_time deadline);
   /// How often it failed, one time after the other, since a call was answered. Relaxed: it decides alone how long
   /// others go around this server.
   [[nodiscard]] unsigned failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
   void set_failures(unsigned count) noexcept { failures_.store(count, std::memory_order_relaxed); }
 
  private:
-  struct opened {
-    std::uint32_t handle;
-    std::uint64_t number;
-  };
   [[nodiscard]] const endpoint_pointer& present(steady_time deadline);
-  [[nodiscard]] const opened& open(const std::string& database, steady_time deadline);
+  [[nodiscard]] std::uint32_t open(const std::string& database, steady_time deadline);
+  void close(std::uint32_t handle);
 
   wire::client_settings settings_;
   check on_connected_;
@@ -80,7 +78,8 @@ class link {
   std::mutex mutex_;
   std::atomic<unsigned> failures_{0};
   endpoint_pointer endpoint_;
-  std::unordered_map<std::string, opened> databases_;  // on endpoint_
+  // Handles on endpoint_. A handle stands for the name, whoever drops the database and makes another one.
+  std::unordered_map<std::string, std::uint32_t> databases_;
 };
 
 }  // namespace icecore::remote::detail

@@ -110,7 +110,7 @@ bool client::is_there(const database_pointer& of) {
   const auto deadline = detail::in(of->all->opened_with().deadline);
   try {
     for (std::size_t part = 0; part < of->all->parts(); ++part) {
-      static_cast<void>(of->all->link_of(part).number_of(of->name, deadline));
+      of->all->link_of(part).look_up(of->name, deadline);
     }
     return true;
   } catch (const icecore::error& why) {

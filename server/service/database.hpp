@@ -26,6 +26,7 @@
 //   its calls, reads too, fail with errc::poisoned until it is opened again, as those of the store do.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -254,6 +255,14 @@ class database {
   [[nodiscard]] virtual icecore::verify_report verify(const icecore::progress_function& on_progress) = 0;
   /// Answers what waits, makes everything durable and closes the files. Later calls fail with errc::unavailable.
   virtual void close() = 0;
+
+  /// Whether it was dropped: who has found it by its name looks for the name anew, which may be another one's now.
+  [[nodiscard]] bool is_dropped() const noexcept { return dropped_.load(std::memory_order_acquire); }
+  void set_dropped() noexcept { dropped_.store(true, std::memory_order_release); }
+
+ private:
+  // Release when its name has been given up, acquire by whoever then looks for the name.
+  std::atomic<bool> dropped_{false};
 };
 
 }  // namespace icecore::service

@@ -289,6 +289,7 @@ void service::state::drop_here(std::string_view name) {
   {
     const std::lock_guard lock(mutex);
     databases.erase(databases.find(name));
+    if (found != nullptr) found->set_dropped();
   }
   if (found != nullptr) together.attempt([&] { found->close(); });
   remove_folder(entry, together);

@@ -354,8 +354,10 @@ TEST_F(Remote, databases_are_made_listed_and_dropped) {
   EXPECT_EQ(found[0].name, "other");
   EXPECT_EQ(found[0].settings.rule, remote::version_rule::write);
   EXPECT_EQ(found[0].settings.durability, icecore::durability::none);
+  const std::uint64_t closed = server.count(operation_number::close_database);
   client.drop("other");
   EXPECT_EQ(client.list().size(), 1U);
+  EXPECT_EQ(server.count(operation_number::close_database), closed + 1);  // its handle is given back
   EXPECT_EQ(store.status().info.name, "weights");
   store.sync();
   store.insert("a", "b");

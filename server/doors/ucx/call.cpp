@@ -66,10 +66,15 @@ std::shared_ptr<ucx_session> call::shared_session() const {
 void call::find_database() {
   named_database* const found = session_->databases.find(handle());
   if (found == nullptr) {
+    if (session_->databases.was_last(handle())) {  // by another thread of the client, which drops the database
+      throw error(errc::unavailable, "the database was closed on this connection meanwhile");
+    }
     throw error(errc::invalid_argument, fmt::format("no database is open on this connection under the handle {:#x}; "
                                                     "open_database gives one",
                                                     handle()));
   }
+  // A handle stands for a name: clients keep it while others drop the database and make another one.
+  if (found->open->is_dropped()) found->open = door_->all.find_database(*who_, found->name);
   database_ = found->open;
   database_name_ = &found->name;
 }

@@ -74,6 +74,9 @@ void execute(call& c, wire::create_database_request&& asked) {
 void execute(call& c, wire::open_database_request&& asked) {
   service::numbered_database found = c.door().all.find_numbered(c.who(), asked.name);
   wire::open_database_answer told{.handle = 0, .number = found.number, .settings = message_of(found.open->settings())};
+  if (c.session().databases.is_full()) {
+    c.session().databases.remove_if([](const named_database& one) { return one.open->is_dropped(); });
+  }
   told.handle = c.session().databases.add({.open = std::move(found.open), .name = std::move(asked.name)});
   c.answer(wire::encoded(told));
 }

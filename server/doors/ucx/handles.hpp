@@ -62,6 +62,18 @@ class handle_table {
     free_.push_back(handle & 0xFFFFU);
     return taken;
   }
+  /// Whether add() would fail.
+  [[nodiscard]] bool is_full() const noexcept { return free_.empty() && places_.size() >= most_; }
+  /// Takes what fulfils the condition. O(handles).
+  template <typename Condition>
+  void remove_if(const Condition& holds) {
+    for (std::uint32_t place = 0; place < places_.size(); ++place) {
+      slot& one = places_[place];
+      if (!one.value || !holds(*one.value)) continue;
+      one.value.reset();
+      free_.push_back(place);
+    }
+  }
   void clear() { static_cast<void>(take_all()); }
   [[nodiscard]] std::vector<Value> take_all() {
     std::vector<Value> all;
