@@ -33,6 +33,14 @@ void throw_answer(const wire::answer& got, const std::string& server) {
   throw icecore::error(static_cast<errc>(got.status), why.message);
 }
 
+void require_short_request(std::size_t bytes, const wire::client_endpoint& at, const std::string& server) {
+  const std::uint32_t most = at.told().frame_bytes_max;
+  if (bytes <= most) return;
+  throw icecore::error(errc::limit_reached, "a request of " + std::to_string(bytes) + " bytes: the server " + server +
+                                                " takes at most " + std::to_string(most) +
+                                                " (limits.request_bytes); write less at once");
+}
+
 link::link(wire::client_settings settings, check on_connected)
     : settings_(std::move(settings)),
       on_connected_(std::move(on_connected)),

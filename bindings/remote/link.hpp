@@ -44,6 +44,10 @@ template <class Answer>
   return read;
 }
 
+/// errc::limit_reached: the server takes no request of so many bytes. Asked before it is sent: else the connection
+/// would be taken for broken, with all that is under way on it, and the request be repeated until its deadline.
+void require_short_request(std::size_t bytes, const wire::client_endpoint& at, const std::string& server);
+
 class link {
  public:
   /// Called with each new connection before it is used; throws if it is to another server than was meant.

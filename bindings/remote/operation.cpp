@@ -45,6 +45,7 @@ void operation::begin() {
       sent_over_.endpoint = endpoint;
     }
     if (!endpoint) return slot_->put({.how = wire::outcome::not_sent});
+    if (!is_short_for(*endpoint)) return slot_->put({.how = wire::outcome::not_sent});
     const auto put = [to = slot_](wire::answer&& got) { to->put(std::move(got)); };
     endpoint->start(static_cast<std::uint16_t>(number_), sent_over_.handle, wire::byte_buffer(payload_.view()), put,
                     deadline_);
@@ -52,6 +53,16 @@ void operation::begin() {
     const bool another_way = to_ != nullptr && of_->all->only_saves_a_hop(*to_);
     if (why.code() != errc::unavailable && !another_way) failed_ = std::current_exception();
     slot_->put({.how = wire::outcome::not_sent});
+  }
+}
+
+bool operation::is_short_for(const wire::client_endpoint& endpoint) {
+  try {
+    require_short_request(payload_.size(), endpoint, server());
+    return true;
+  } catch (const icecore::error&) {  // by any other way, too
+    failed_ = std::current_exception();
+    return false;
   }
 }
 

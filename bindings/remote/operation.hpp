@@ -76,6 +76,8 @@ class [[gnu::visibility("hidden")]] operation {
  private:
   /// Whether the result is final: an answer, or a failure that wait() throws. May begin the operation anew.
   [[nodiscard]] bool settled();
+  /// Otherwise wait() throws what is wrong.
+  [[nodiscard]] bool is_short_for(const wire::client_endpoint& endpoint);
 
   std::shared_ptr<database> of_;
   std::size_t part_;

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "icecore/remote.hpp"
@@ -72,7 +73,9 @@ class [[gnu::visibility("hidden")]] session {
         after_failure(why, attempt, deadline, to);
         continue;
       }
-      wire::answer got = endpoint->call(static_cast<std::uint16_t>(number), handle, make(), deadline);
+      wire::byte_buffer payload = make();
+      require_short_request(payload.size(), *endpoint, to.name());
+      wire::answer got = endpoint->call(static_cast<std::uint16_t>(number), handle, std::move(payload), deadline);
       if (settle(got, to, endpoint, facts.repeatable, attempt, deadline)) return got;
     }
   }

@@ -366,6 +366,24 @@ TEST_F(Remote, databases_are_made_listed_and_dropped) {
   EXPECT_EQ(store.status().compacted, kept);
 }
 
+TEST_F(Remote, a_request_that_no_server_takes_fails_at_once_and_alone) {
+  const std::uint64_t opened = server.count(operation_number::open_database);
+  const std::string large(std::size_t{65} << 20, 'x');
+  const std::vector<icecore::item> items{{"a", "1"}, {"b", large}};
+  for (int i = 0; i < 3; ++i) {
+    std::vector<remote::pending<remote::update_result>> under_way;
+    for (int k = 0; k < 100; ++k) under_way.push_back(store.start_increment("n"));
+    EXPECT_EQ(code_of([&] { store.insert("a", large); }), errc::limit_reached);
+    EXPECT_EQ(code_of([&] { store.append("a", large); }), errc::limit_reached);
+    EXPECT_EQ(code_of([&] { store.insert_many(items); }), errc::limit_reached);
+    auto pending = store.start_insert("a", large);
+    EXPECT_EQ(code_of([&] { pending.wait(); }), errc::limit_reached);
+    for (auto& each : under_way) EXPECT_EQ(each.wait().is, remote::update_state::done);
+  }
+  EXPECT_EQ(store.find("n")->bytes(), "300");
+  EXPECT_EQ(server.count(operation_number::open_database), opened) << "over the same connection";
+}
+
 TEST_F(Remote, leases_end_their_keys) {
   const remote::lease_info lease = store.grant_lease(60s);
   store.insert("k", "v", lease.number);
