@@ -11,8 +11,6 @@
 // Cost: one message each way for a command.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +21,7 @@
 #include <vector>
 
 #include "configuration.hpp"
+#include "done_queue.hpp"
 #include "handle_table.hpp"
 #include "names.hpp"
 #include "operation.hpp"
@@ -96,14 +95,6 @@ class client : public std::enable_shared_from_this<client> {
   [[nodiscard]] const std::vector<int>& local_servers();
 
  private:
-  /// Handles of commands that may have completed; the completion owns this and not the client.
-  struct done_queue {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<void*> handles;
-    void put(void* handle);
-  };
-
   void create(std::string_view database, bool may_exist);
   [[nodiscard]] bool is_there(const database_pointer& of);
   [[nodiscard]] database_pointer attributes();
@@ -118,6 +109,7 @@ class client : public std::enable_shared_from_this<client> {
   std::map<skv_pds_id_t, database_pointer> known_;
   std::vector<int> local_;
   handle_table<command> commands_;
+  /// The completions own it and not the client.
   std::shared_ptr<done_queue> done_ = std::make_shared<done_queue>();
 };
 

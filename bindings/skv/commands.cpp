@@ -154,12 +154,6 @@ skv_status_t client::run(const plan& what) {
   return what.finish(got);
 }
 
-void client::done_queue::put(void* handle) {
-  const std::lock_guard held(mutex);
-  handles.push_back(handle);
-  changed.notify_one();
-}
-
 skv_status_t client::start(plan&& what, void** handle) {
   if (handle == nullptr) return SKV_ERRNO_UNSPECIFIED_ERROR;
   if (commands_.size() >= commands_max) return SKV_ERRNO_COMMAND_LIMIT_REACHED;
@@ -172,6 +166,7 @@ skv_status_t client::start(plan&& what, void** handle) {
     made->operation = std::make_unique<detail::operation>(what.of, what.part, what.number, std::move(what.payload),
                                                           what.repeatable, deadline);
   }
+  done_->tidy(commands_);
   *handle = commands_.add(made);
   const auto put = [to = done_, which = *handle] { to->put(which); };
   if (what.known) {

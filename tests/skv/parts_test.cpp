@@ -1,12 +1,15 @@
 // What needs no server: names and identifiers, configuration, handles.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
 #include "configuration.hpp"
+#include "done_queue.hpp"
 #include "handle_table.hpp"
 #include "icecore/error.hpp"
 #include "names.hpp"
@@ -112,4 +115,22 @@ TEST_F(SkvConfiguration, the_configuration_names_the_machine_file_and_the_token)
   setenv("HOME", folder.c_str(), 1);
   write(".skv_server.conf", "SKV_SERVER_MACHINE_FILE=" + write("m2", "home 2") + "\n");
   EXPECT_EQ(skv::read_configuration(nullptr).address(), "ucx://home:2");
+}
+
+// A program that waits for each command by its handle, and never for any of them.
+TEST(SkvDoneQueue, has_no_more_than_twice_what_is_under_way) {
+  skv::handle_table<int> commands;
+  skv::done_queue done;
+  std::deque<void*> under_way;
+  for (int i = 0; i < 100'000; ++i) {
+    done.tidy(commands);
+    under_way.push_back(commands.add(std::make_shared<int>(i)));
+    done.put(under_way.back());
+    ASSERT_LE(done.handles.size(), 1024U + 2 * 100 + 1);
+    if (under_way.size() < 100) continue;
+    commands.remove(under_way.front());
+    under_way.pop_front();
+  }
+  done.tidy(commands);
+  for (void* each : under_way) EXPECT_EQ(std::ranges::count(done.handles, each), 1);
 }
