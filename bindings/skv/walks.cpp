@@ -17,7 +17,8 @@ skv_status_t cursor::first(const element_buffers& into, unsigned flags) {
   if (of == nullptr) return SKV_ERRNO_PDS_DOES_NOT_EXIST;
   wire::open_scan_request asked;
   if ((flags & SKV_CURSOR_WITH_STARTING_KEY_FLAG) != 0) {
-    if (into.key == nullptr || into.key_size == nullptr || *into.key_size < 0) return SKV_ERRNO_UNSPECIFIED_ERROR;
+    if (into.key == nullptr || into.key_size == nullptr) return SKV_ERRNO_UNSPECIFIED_ERROR;
+    if (*into.key_size < 0 || *into.key_size > into.key_bytes_max) return SKV_ERRNO_UNSPECIFIED_ERROR;
     asked.bounds.from.emplace(into.key, static_cast<std::size_t>(*into.key_size));
   }
   const auto deadline = of->all->opened_with().deadline;

@@ -346,6 +346,10 @@ TEST_F(Skv, a_cursor_stays_where_a_key_does_not_fit) {
   EXPECT_EQ(client.GetFirstLocalElement(cursor, key, &key_size, 4, part, &value_size, 4, SKV_CURSOR_NONE_FLAG),
             SKV_ERRNO_KEY_SIZE_OVERFLOW);
   EXPECT_EQ(key_size, 8);
+  key_size = 65;  // of a key that is in a buffer of 64 bytes
+  EXPECT_EQ(
+      client.GetFirstLocalElement(cursor, key, &key_size, 64, part, &value_size, 4, SKV_CURSOR_WITH_STARTING_KEY_FLAG),
+      SKV_ERRNO_UNSPECIFIED_ERROR);
   EXPECT_EQ(client.GetNextLocalElement(cursor, key, &key_size, 64, part, &value_size, 4, SKV_CURSOR_NONE_FLAG),
             SKV_SUCCESS);
   EXPECT_EQ(std::string(part, 4), "long");
