@@ -239,7 +239,7 @@ snapshot_report service::write_snapshot(const principal& who, const std::filesys
   }
   snapshot_report report;
   if (state_->snapshots) {
-    report = state_->snapshots->write(to, on_progress);
+    report = state_->write_group_snapshot(to, on_progress);
   } else {
     const std::lock_guard one_at_a_time(state_->writing_snapshot);
     report = write_snapshot_of_server({.identity = identity(),
@@ -251,6 +251,24 @@ snapshot_report service::write_snapshot(const principal& who, const std::filesys
   }
   state_->log("snapshot_written", {{"folder", to.native()}, {"databases", std::to_string(report.parts.size())}});
   return report;
+}
+
+// The servers of a group close a database together when it is dropped, and with it what a snapshot has yet to write of
+// it. Then the snapshot begins anew, and has what is there at its new instant.
+snapshot_report service::state::write_group_snapshot(const std::filesystem::path& to,
+                                                     const icecore::progress_function& on_progress) {
+  constexpr int attempts = 10;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return snapshots->write(to, on_progress);
+    } catch (const icecore::error& e) {
+      if (e.code() != errc::closed) throw;
+      if (attempt < attempts) continue;
+      throw icecore::error(errc::unavailable, fmt::format("databases were dropped while the snapshot was written, in "
+                                                          "each of {} attempts: {}",
+                                                          attempts, e.message()));
+    }
+  }
 }
 
 std::vector<snapshot_part> service::state::capture() {

@@ -103,6 +103,8 @@ struct service::state {
   std::string execute(const std::string& order);
   [[nodiscard]] std::vector<snapshot_source> all_served() const;
   [[nodiscard]] std::vector<snapshot_part> capture();
+  [[nodiscard]] snapshot_report write_group_snapshot(const std::filesystem::path& to,
+                                                     const icecore::progress_function& on_progress);
   void remove_orphans() const;
   /// In a group: at all servers, or at none.
   [[nodiscard]] std::shared_ptr<database> make(const catalog_entry& entry);

@@ -68,6 +68,35 @@ class GroupSnapshot : public ServerGroup {
   }
 };
 
+// The first database takes a while to write, and the second one is dropped before its turn.
+TEST_F(GroupSnapshot, is_complete_when_a_database_is_dropped_while_it_is_written) {
+  start();
+  const auto first = create("first");
+  const auto second = create("second");
+  for (int i = 0; i < 24; ++i) put(*first, "n" + std::to_string(rank()) + std::to_string(i), std::string(1 << 20, 'x'));
+  put(*second, "n" + std::to_string(rank()), "1");
+  meet();
+  if (rank() == ranks() - 1) {
+    bool dropped = false;
+    const auto report = service_->write_snapshot(root_, path() / "snapshot", [&](const icecore::progress&) {
+      if (!std::exchange(dropped, true)) service_->drop(root_, "second");
+    });
+    ASSERT_TRUE(dropped);
+    ASSERT_EQ(report.parts.size(), 1U);
+    EXPECT_EQ(report.parts[0].database, "first");
+    EXPECT_FALSE(exists(path() / "snapshot.partial"));
+  }
+  meet();
+  stop();
+  restore({path() / "snapshot"}, path() / "restored", ranks());
+  start(path() / "restored", ranks());
+  EXPECT_EQ(code_of([&] { static_cast<void>(service_->find_database(root_, "second")); }), errc::denied);
+  const auto whole = service_->find_database(root_, "first");
+  EXPECT_EQ(whole->count({}, service::newest{}), 24U * static_cast<unsigned>(ranks()));
+  meet();
+  stop();
+}
+
 TEST_F(GroupSnapshot, is_one_cut_of_all_servers_while_writes_go_on) {
   start();
   const auto first = create("first");
