@@ -267,7 +267,8 @@ class store {
   /// The same database, with another deadline for each call.
   [[nodiscard]] store with_deadline(std::chrono::milliseconds deadline) const noexcept { return {of_, deadline}; }
   [[nodiscard]] const std::string& name() const noexcept;
-  /// Of independent servers: what the first one tells, of its own part alone.
+  /// Of several servers, independent or dependent: what one of them tells. Keys, records, bytes and watches are those
+  /// of its own part, and so is what is sick.
   [[nodiscard]] database_status status() const;
 
   // ---- Writing ----

@@ -421,7 +421,7 @@ class Store(_Reader, _Base):
     # ---- The database itself -----------------------------------------------------------------------------------------
 
     def status(self, *, timeout: float | None = None) -> DatabaseStatus:
-        """Its settings, versions, sizes and counts."""
+        """Its settings, versions, sizes and counts: of dependent servers, those of the one that is asked."""
         return self._connection.call(self._calls.describe(), timeout)
 
     def alter(
