@@ -153,7 +153,7 @@ class Lifecycle : public Folder {
  protected:
   ending run(std::chrono::microseconds limit) {
     return run_until_stopped(signals_,
-                             {.stop = [this](std::chrono::steady_clock::time_point deadline) { stop_(deadline); },
+                             {.stop = stop_,  // a copy: its thread may go on after the test
                               .reopen = [this] { reopened_.set_value(); },
                               .unwell = [this] { return unwell_(); },
                               .report =

@@ -17,7 +17,10 @@ extern "C" const char* __tsan_default_suppressions() {
          "called_from_lib:libgrpc.so\n"
          "race:libgrpc\n"
          "race:^grpc::\n"
+         "race:libgpr\n"
          "race:libabsl\n"
+         "race:libcrypto\n"
+         "race:libssl\n"
          "race:libprotobuf\n"
          "race:libuc[pst]\n";
 }
