@@ -35,14 +35,12 @@ link record::batch() const noexcept {
   return l;
 }
 
-void record::fill_extensions(record_layout layout, link batch, std::string_view value) const noexcept {
-  if ((layout.flags & format::flag_batched) != 0) {
-    std::memcpy(at_ + layout.batch_link_offset(), &batch, sizeof batch);
-  }
-  if ((layout.flags & format::flag_large_value) != 0) {
-    const std::uint32_t value_crc = crc32c(0, value.data(), value.size());
-    std::memcpy(at_ + layout.value_crc_offset(), &value_crc, sizeof value_crc);
-  }
+void record::set_batch(record_layout layout, link batch) const noexcept {
+  std::memcpy(at_ + layout.batch_link_offset(), &batch, sizeof batch);
+}
+
+void record::set_value_crc(record_layout layout, std::uint32_t crc) const noexcept {
+  std::memcpy(at_ + layout.value_crc_offset(), &crc, sizeof crc);
 }
 
 bool record::value_intact() const noexcept {

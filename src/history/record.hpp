@@ -181,6 +181,15 @@ class record {
   /// Fills everything except stamp, crc and an update's links; the memory must be zero. `batch` as in the layout.
   [[gnu::always_inline]] void fill(record_layout layout, link batch, std::string_view key,
                                    std::string_view value) const noexcept {
+    fill(layout, batch, key, value, [](std::byte* to, std::string_view of) noexcept {
+      std::memcpy(to, of.data(), of.size());
+      return crc32c(0, of.data(), of.size());
+    });
+  }
+  /// The same, with a function that copies a large value and returns its checksum.
+  template <class CopyLarge>
+  [[gnu::always_inline]] void fill(record_layout layout, link batch, std::string_view key, std::string_view value,
+                                   const CopyLarge& copy_large) const {
     assert(layout.plausible());
     auto& h = header();
     h.kind = layout.kind;
@@ -188,8 +197,14 @@ class record {
     h.key_size = layout.key_size;
     h.value_size = layout.value_size;
     h.depth = layout.kind == format::record_kind::entry ? 1 : 0;
-    if ((layout.flags & (format::flag_batched | format::flag_large_value)) != 0) [[unlikely]]
-      fill_extensions(layout, batch, value);
+    if ((layout.flags & (format::flag_batched | format::flag_large_value)) != 0) [[unlikely]] {
+      if ((layout.flags & format::flag_batched) != 0) set_batch(layout, batch);
+      if ((layout.flags & format::flag_large_value) != 0) {
+        copy(at_ + layout.key_offset(), key);
+        set_value_crc(layout, copy_large(at_ + layout.value_offset(), value));
+        return;
+      }
+    }
     copy(at_ + layout.key_offset(), key);
     copy(at_ + layout.value_offset(), value);
   }
@@ -208,7 +223,8 @@ class record {
   [[nodiscard]] bool value_intact() const noexcept;
 
  private:
-  void fill_extensions(record_layout layout, link batch, std::string_view value) const noexcept;
+  void set_batch(record_layout layout, link batch) const noexcept;
+  void set_value_crc(record_layout layout, std::uint32_t crc) const noexcept;
   /// Without a call for 8 bytes, which integers have.
   static void copy(std::byte* to, std::string_view from) noexcept {
     if (from.size() == sizeof(std::uint64_t)) {

@@ -338,6 +338,7 @@ void pool::choose_durability(const options& opening, const format::root& r, cons
                                          durability_.mode, mapping_->flush_function(), mapping_->drain_function(),
                                          granularity == PMEM2_GRANULARITY_BYTE);
   });
+  writes_values_ = can_write_values();
 }
 
 // If there is a claim, a crash between any two steps leaves one of these: nothing; a claimed segment behind the used

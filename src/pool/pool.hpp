@@ -23,6 +23,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "icecore/options.hpp"
@@ -144,6 +145,19 @@ class pool {
   }
   [[nodiscard]] std::uint64_t used_end() const;
 
+  /// Values from this size on go into the pool by store_value(): their segments are too large to be populated.
+#ifdef ICECORE_WRITTEN_VALUE_SIZE
+  static constexpr std::uint64_t written_value_size = ICECORE_WRITTEN_VALUE_SIZE;  // for the crash simulator
+#else
+  static constexpr std::uint64_t written_value_size = std::uint64_t{1} << 20;
+#endif
+  /// Copies a value into fresh space that no other thread knows and that is zero, and returns its checksum. The bytes
+  /// are as durable as if they had been stored through at(). If it throws (errc::no_space, errc::io), some of them are
+  /// there.
+  [[nodiscard]] std::uint32_t store_value(link to, std::string_view value);
+  /// Zeroes what store_value() has left.
+  void clear_value(link at, std::uint64_t size) noexcept;
+
   [[nodiscard]] format::segment_header& header_of(link offset) const noexcept {
     return *reinterpret_cast<format::segment_header*>(at(offset));
   }
@@ -180,6 +194,8 @@ class pool {
   void extend_file(std::uint64_t size, bool huge_pages);
   void recover_growth();
   std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
+  [[nodiscard]] bool can_write_values() const noexcept;
+  void populate(std::uint64_t offset, std::uint64_t size);
 
   pool_file file_;
   std::uint16_t number_;
@@ -195,6 +211,7 @@ class pool {
   std::unique_ptr<root_pages> roots_;
   word_codec codec_{0};
   durability_info durability_{};
+  bool writes_values_ = false;       // store_value() may use pwrite
   std::string root_loss_;            // what was lost with the newest root; empty if nothing was
   std::uint64_t recorded_size_ = 0;  // by the root when the file was opened
 

@@ -104,7 +104,7 @@ std::optional<version> engine<Heads>::update(const writer& w, link entry, std::s
   histories_->prefetch_newest(entry);
   const record_layout layout = record_layout::of_insert(value.size(), false);
   const fresh_record fresh{w.allocate(layout), layout};
-  histories_->at(fresh.at).fill(layout, null_link, {}, value);
+  w.fill(fresh.at, layout, null_link, {}, value);
   if (!link_single(w, entry, fresh, wanted)) return std::nullopt;
   return finish(w, fresh);
 }
@@ -182,10 +182,10 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
   [[gnu::always_inline]] link make_with(std::uint8_t flags) {
     const record_layout layout{format::record_kind::entry, flags, what_.layout.key_size, what_.layout.value_size};
     size_ = layout.size();
-    const link made = made_ = writer_.allocate(layout);
-    const record r = histories_.at(made);
-    r.fill(layout, what_.batch, what_.key, what_.value);
-    r.seal(layout, writer_.seed_of(made));
+    const link made = writer_.allocate(layout);
+    writer_.fill(made, layout, what_.batch, what_.key, what_.value);
+    made_ = made;
+    histories_.at(made).seal(layout, writer_.seed_of(made));
     return made;
   }
 

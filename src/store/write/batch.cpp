@@ -198,7 +198,7 @@ version engine<Heads>::apply(const writer& w, std::span<const batch::operation* 
     for (const auto* o : todo) link_batched(run, *o);
   } catch (...) {
     // what is linked cannot be unlinked: the batch stays unready, no reader ever sees it, and reopening drops it
-    pool_->persist().poison("a batch was cut off in the middle, by damage or by a lack of memory");
+    pool_->persist().poison("a batch was cut off in the middle, by damage, the device or a lack of memory");
     throw;
   }
   for (const auto& fresh : run.records) histories_->flush_fresh(fresh.at, fresh.layout.size());
@@ -227,7 +227,7 @@ void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   }
   const auto layout = o.value ? record_layout::of_insert(value.size(), true) : record_layout::of_remove(true);
   const fresh_record fresh{run.w.allocate(layout), layout};
-  histories_->at(fresh.at).fill(layout, run.batch_link, {}, value);
+  run.w.fill(fresh.at, layout, run.batch_link, {}, value);
   static_cast<void>(histories_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), {}));
   run.records.push_back(fresh);
 }

@@ -26,9 +26,27 @@ void writer::reserve(std::uint64_t bytes) const {
   if (slot_->tail.position + bytes > slot_->tail.in.end()) change_segment(bytes);
 }
 
+std::uint32_t writer::copy_large(link at, record_layout layout, std::string_view value) const {
+  const link to = at + layout.value_offset();
+  if (value.size() < pool::written_value_size) {
+    std::memcpy(pool_->at(to), value.data(), value.size());
+    return crc32c(0, value.data(), value.size());
+  }
+  try {
+    return pool_->of(at).store_value(to, value);
+  } catch (...) {
+    rewind(at, layout);
+    throw;
+  }
+}
+
 void writer::rewind(link last, record_layout layout) const noexcept {
   std::byte* at = pool_->at(last);
-  std::memset(at, 0, layout.size());
+  if (layout.value_size < pool::written_value_size) {
+    std::memset(at, 0, layout.size());
+  } else {
+    pool_->of(last).clear_value(last, layout.size());
+  }
   slot_->tail.position = slot_->position_before;
   if (pool_->recovery_mode() != durability::operation) return;
   pool_->persist().flush(at, layout.size());

@@ -97,6 +97,14 @@ class writer {
     __builtin_prefetch(pool_->at(tail.position) + 4 * format::cache_line_size, 1);
     return start;
   }
+  /// Fills what allocate() has returned, as record::fill() does. errc::no_space or io, only for a very large value,
+  /// gives the allocation back.
+  [[gnu::always_inline]] void fill(link at, record_layout layout, link batch, std::string_view key,
+                                   std::string_view value) const {
+    record(pool_->at(at)).fill(layout, batch, key, value, [&](std::byte*, std::string_view of) {
+      return copy_large(at, layout, of);
+    });
+  }
   /// Gives the last allocation back: zeroes it. Under operation durability the zeros are durable when it returns: the
   /// next record may lie behind some of them and reach the medium before they do, and the old bytes before it would
   /// then count as damage. In the other modes only what was synced counts, so these bytes do not.
@@ -140,6 +148,7 @@ class writer {
       : slot_(&slot), number_(number), pool_(&pool), segments_(&segments), left_(&left) {}
 
   void change_segment(std::uint64_t bytes) const;
+  [[nodiscard]] std::uint32_t copy_large(link at, record_layout layout, std::string_view value) const;
 
   writer_slot* slot_;
   unsigned number_;
