@@ -38,7 +38,7 @@ constexpr std::uint64_t piece_bytes = std::uint64_t{512} << 10;
 constexpr std::uint64_t written_back_bytes = std::uint64_t{8} << 20;
 
 /// File systems of whose files Linux has one page cache for read, write and mappings.
-constexpr std::array<std::string_view, 7> with_one_page_cache = {"tmpfs", "ramfs", "ext", "xfs",
+constexpr std::array<std::string_view, 7> with_one_page_cache = {"tmpfs", "ramfs", "ext",    "xfs",
                                                                  "btrfs", "f2fs",  "overlay"};
 
 /// Beyond the limit pwrite would fail with a signal, while stores to a file that has the size already are allowed.
@@ -59,8 +59,7 @@ std::uint32_t pool::store_value(link to, std::string_view value) {
   const bool written = writes_values_ && within_size_limit(end);
   const range_copier::file file{file_.descriptor(), &file_.path()};
   // only what must be durable soon; memory has no device
-  const bool to_device = written && durability_.medium == medium::block_device &&
-                         durability_.mode != durability::none;
+  const bool to_device = written && durability_.medium == medium::block_device && durability_.mode != durability::none;
   std::uint32_t crc = 0;
   std::uint64_t begun = link_offset(to);  // up to here the device has been told
   for (std::uint64_t at = begun; at < end;) {

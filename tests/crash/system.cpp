@@ -156,6 +156,7 @@ int __real_open(const char*, int, ...);
 int __real_close(int);
 ssize_t __real_read(int, void*, std::size_t);
 ssize_t __real_pread(int, void*, std::size_t, off_t);
+ssize_t __real_pwrite(int, const void*, std::size_t, off_t);
 off_t __real_lseek(int, off_t, int);
 int __real_fcntl(int, int, ...);
 int __real_fstat(int, struct stat*);
@@ -198,6 +199,15 @@ ssize_t __wrap_pread(int descriptor, void* to, std::size_t size, off_t offset) {
   const std::size_t count = std::min(size, bytes.size() - from);
   std::memcpy(to, bytes.data() + from, count);
   return static_cast<ssize_t>(count);
+}
+
+/// Seen as the copy that it is.
+ssize_t __wrap_pwrite(int descriptor, const void* from, std::size_t size, off_t offset) {
+  if (!is_file(descriptor)) return __real_pwrite(descriptor, from, size, offset);
+  simulated_file& f = file_of(descriptor);
+  if (static_cast<std::uint64_t>(offset) + size > f.size()) return errno = EFBIG, -1;  // a store grows its files first
+  std::memcpy(f.base() + offset, from, size);
+  return static_cast<ssize_t>(size);
 }
 
 off_t __wrap_lseek(int descriptor, off_t offset, int whence) {
