@@ -21,8 +21,8 @@ _PREFIX_SIZE = {(1, 0): 10, (2, 0): 12}  # magic, version, header length
 _HEADER_SIZE_MAX = 1 << 20
 
 
-def encode(array: npt.ArrayLike) -> bytearray:
-    """The array as a .npy file in memory. TypeError or ValueError for dtypes that bytes cannot hold."""
+def encode(array: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    """The bytes of the array as a .npy file. TypeError or ValueError for dtypes that bytes cannot hold."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError("a masked array would lose its mask: store its data and its mask under two keys")
     given = np.asarray(array)
@@ -33,11 +33,11 @@ def encode(array: npt.ArrayLike) -> bytearray:
     if not (given.flags.c_contiguous or given.flags.f_contiguous):
         given = np.ascontiguousarray(given)
     header = _header(given)
-    out = bytearray(len(header) + given.nbytes)
-    out[: len(header)] = header
+    out = np.empty(len(header) + given.nbytes, np.uint8)  # NumPy asks for huge pages, and nothing is cleared before
+    out[: len(header)] = np.frombuffer(header, np.uint8)
     if given.nbytes:
         body: npt.NDArray[Any] = np.ndarray(
-            given.shape, given.dtype, out, len(header), order="C" if given.flags.c_contiguous else "F"
+            given.shape, given.dtype, out.data, len(header), order="C" if given.flags.c_contiguous else "F"
         )
         body[...] = given
     return out
