@@ -1,6 +1,9 @@
 """NumPy arrays as values: dtype, shape, order and bits come back, without a copy."""
 
 import io
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -164,3 +167,18 @@ def test_raw_array_values_are_their_bytes(store):
     store[b"raw"] = given
     assert store[b"raw"] == given.tobytes()
     assert np.array_equal(np.frombuffer(store.view(b"raw"), ">u2"), given)
+
+
+def test_the_program_that_compares_large_values_checks_what_it_wrote(tmp_path):
+    pytest.importorskip("lmdb")
+    program = Path(__file__).resolve().parents[2] / "bench" / "large_values"
+    arguments = ["--mib", "1", "2", "--repetitions", "5", "--folder", tmp_path]
+    done = subprocess.run([sys.executable, "-B", program, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("| icecore, put_array |") == 2
+    assert list(tmp_path.iterdir()) == []
+    wrong = program.read_text(encoding="utf-8").replace("np.save(file, array)", "np.save(file, array + 1)", 1)
+    copy = tmp_path / "wrong"
+    copy.write_text(wrong, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-B", copy, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2 and "np.save, fsync: what was read is not what was written" in done.stderr, done.stderr
