@@ -86,8 +86,7 @@ std::vector<std::string> what_grows(const std::vector<sample>& at_rest) {
   judge("KiB resident", &sample::resident_kib, 4096);
   judge("KiB of anonymous memory", &sample::anonymous_kib, 4096);
   judge("descriptors", &sample::descriptors, 1);
-  // gRPC has threads of its own that come and go with its timers; one that is left each round would be many more
-  judge("threads", &sample::threads, 4);
+  judge("threads", &sample::threads, 1);
   return wrong;
 }
 

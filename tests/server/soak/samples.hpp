@@ -29,8 +29,8 @@ struct sample {
 /// its length. Less than 29 % of the values may be arbitrary. O(n^2).
 [[nodiscard]] double growth_of(const std::vector<std::int64_t>& series);
 
-/// What is not level in samples at rest. The first quarter is left out: caches and pools fill. Descriptors may not grow
-/// by one, threads by four (gRPC's own come and go), memory by 4 MiB or a fiftieth.
+/// What is not level in samples at rest. The first quarter is left out: caches and pools fill. Descriptors and threads
+/// may not grow by one, memory by 4 MiB or a fiftieth.
 [[nodiscard]] std::vector<std::string> what_grows(const std::vector<sample>& at_rest);
 
 }  // namespace icecore::soak
