@@ -9,6 +9,8 @@ icecore_options default_options() noexcept {
   defaults.index = ICECORE_INDEX_BTREE;
   defaults.lookup_cache_bytes = options().lookup_cache_bytes;
   defaults.grow_in_background = 1;
+  defaults.beside_writer = 1;
+  defaults.publish_settled = 1;
   return defaults;
 }
 
@@ -30,6 +32,8 @@ options options_of(const icecore_options* given, const char* function) {
   opening.change_index = set.change_index != 0;
   opening.lookup_cache_bytes = set.lookup_cache_bytes;
   opening.grow_in_background = set.grow_in_background != 0;
+  opening.beside_writer = set.beside_writer != 0;
+  opening.publish_settled = set.publish_settled != 0;
   opening.recovery_threads = set.recovery_threads;
   opening.placements = placements_of(set.placements, set.placement_count, function);
   if (set.shared_as != nullptr) opening.shared_as = set.shared_as;

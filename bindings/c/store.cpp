@@ -183,6 +183,14 @@ int icecore_sync(icecore_store* store) {
   });
 }
 
+int icecore_refresh(icecore_store* store, icecore_version* version) {
+  return guarded([&] {
+    require(store, "icecore_refresh", "store");
+    const icecore_version newest = store->store.refresh();
+    if (version != nullptr) *version = newest;
+  });
+}
+
 int icecore_durability(const icecore_store* store, icecore_durability_info* info) {
   return guarded([&] {
     require(store, "icecore_durability", "store");

@@ -168,6 +168,11 @@ typedef struct icecore_options {
   /* not 0 (default): a thread takes memory before writers need it. icecore::options::grow_in_background says when, and
    * how much. */
   int grow_in_background;
+  /* not 0 (default), with ICECORE_ACCESS_READ_ONLY: open the store even if another process has it open for writing, and
+   * show its settled versions; icecore_refresh() shows what was settled since. 0: ICECORE_LOCKED. */
+  int beside_writer;
+  /* not 0 (default), with ICECORE_ACCESS_READ_WRITE: tell such readers which versions are settled. */
+  int publish_settled;
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -227,6 +232,11 @@ int icecore_apply_if(icecore_store* store, const icecore_batch* batch, icecore_v
 /* Returns when all completed writes survive a power cut, as far as the medium allows. Where durability is deferred, and
  * in modes other than operation durability, it closes the open version if anything was written in it. */
 int icecore_sync(icecore_store* store);
+
+/* Of a store that is open beside the process that writes it: shows the versions that were settled since it was opened
+ * or last refreshed. Snapshots stay what they were. version: NULL, or receives the newest version that can be read; for
+ * any other store that is all that happens. */
+int icecore_refresh(icecore_store* store, icecore_version* version);
 
 /* ---- Tags and versions ------------------------------------------------------------------------------------------ */
 

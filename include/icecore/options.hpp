@@ -36,8 +36,10 @@ enum class durability : std::uint8_t {
 
 enum class access : std::uint8_t {
   read_write = 0,  ///< one process at a time
-  read_only = 1,   ///< any number of processes, while none writes; never changes the file
-  attached = 2,    ///< reads and writes a store that another process has open and shares (options::shared_as)
+  /// Any number of processes; never changes the file. While another process has the store open for writing, this one
+  /// reads beside it (options::beside_writer). While none has, this one keeps writers out.
+  read_only = 1,
+  attached = 2,  ///< reads and writes a store that another process has open and shares (options::shared_as)
 };
 
 enum class creation : std::uint8_t {
@@ -164,6 +166,18 @@ struct options {
   /// an index an eighth (at most 32 MiB), of the file what writers use in four times the time that growing takes (2 MiB
   /// to 1 GiB). False: writers take it themselves.
   bool grow_in_background = true;
+
+  /// With read_only access, where another process of this machine has the store open for writing: open it all the same,
+  /// and show the versions that are settled: closed, with no write under way that could still belong to them. The
+  /// process that writes is not told, waits for nothing, and may be killed or closed and the store opened again; what
+  /// is shown stays the same until store::refresh(), which shows what was settled since. clock() is the version behind
+  /// the newest settled one. Opening reads all records, as it does without a persistent index. Kept queries cannot be
+  /// read, and a checkpoint has none. False: errc::locked.
+  bool beside_writer = true;
+
+  /// With read_write access: tell readers beside this process which versions are settled: with each named tag and
+  /// sync(), and about every 50 ms from one thread for all stores of the process. False: there can be no such readers.
+  bool publish_settled = true;
 
   /// Threads that read the pool at opening; 0: as many as there are cores.
   unsigned recovery_threads = 0;

@@ -146,5 +146,8 @@ void basic_histories<Heads>::persist_record(link l) const {
 
 template class basic_histories<rebuilt_heads>;
 template class basic_histories<durable_heads>;
+// what reading needs
+template link basic_histories<observed_heads>::find_older(link newest, version newest_stamped, version v) const;
+template void basic_histories<observed_heads>::persist_record(link l) const;
 
 }  // namespace icecore

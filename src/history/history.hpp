@@ -48,6 +48,7 @@
 
 #include "history/heads/durable_heads.hpp"
 #include "history/heads/history_base.hpp"
+#include "history/heads/observed_heads.hpp"
 #include "history/heads/rebuilt_heads.hpp"
 
 namespace icecore {
@@ -64,13 +65,13 @@ struct newest_condition {
   version since = 0;
 };
 
-/// `Heads`, rebuilt_heads or durable_heads, finds which record of an entry is its newest.
+/// `Heads`, rebuilt_heads, durable_heads or observed_heads, finds which record of an entry is its newest. With the
+/// last, nothing is written.
 template <class Heads>
 class basic_histories final : public Heads {
  public:
   using Heads::at;
   using Heads::followed;
-  using Heads::head_word;
   using Heads::Heads;
   using Heads::newest_and_head;
   using Heads::stamp_of;
@@ -220,7 +221,7 @@ inline bool basic_histories<Heads>::link_on_top(link entry, link fresh, record_l
   const record r = at(fresh);
   for (;;) {
     const auto [top, head_then] = newest_and_head(entry);
-    std::uint64_t seen = top == entry ? null_link : head_word(top);
+    std::uint64_t seen = top == entry ? null_link : Heads::head_word(top);
     if (!Heads::leads_to_newest(entry, head_then, seen)) continue;
     if (!wait_until_committed(entry, top)) continue;  // H1, H2
     Heads::before_link(entry, seen);
@@ -232,13 +233,15 @@ inline bool basic_histories<Heads>::link_on_top(link entry, link fresh, record_l
     set_links(r, entry, top);
     r.seal(layout, seed);
     // seq_cst: H3, the writer's side; includes the release that publishes the record
-    if (head.compare_exchange_strong(seen, head_word(fresh), std::memory_order_seq_cst, std::memory_order_relaxed))
+    if (head.compare_exchange_strong(seen, Heads::head_word(fresh), std::memory_order_seq_cst,
+                                     std::memory_order_relaxed))
       return true;
   }
 }
 
 using rebuilt_histories = basic_histories<rebuilt_heads>;
 using durable_histories = basic_histories<durable_heads>;
+using observed_histories = basic_histories<observed_heads>;
 
 extern template class basic_histories<rebuilt_heads>;
 extern template class basic_histories<durable_heads>;

@@ -136,8 +136,14 @@ struct live_page {
   std::uint8_t zero_1[56];           //    8   56  so that the clock has a cache line of its own
   std::uint64_t writer_pid;          //   64    8
   char writer_host[64];              //   72   64  zero-terminated
+  std::uint8_t zero_2[56];           //  136   56
+  // For readers beside the writer (store/beside/settled_point.hpp); a cache line of their own. All plain.
+  std::atomic<std::uint64_t> settled_epoch;  //  192    8  first file: the epoch in which the rest holds; 0: none
+  std::atomic<std::uint64_t> settled;        //  200    8  first file: the newest settled version
+  std::atomic<std::uint64_t> settled_end;    //  208    8  no record of a settled version lies behind it in this file
 };
-static_assert(sizeof(live_page) == 136 && offsetof(live_page, writer_pid) == 64);
+static_assert(sizeof(live_page) == 216 && offsetof(live_page, writer_pid) == 64);
+static_assert(offsetof(live_page, settled_epoch) == 192);
 
 // ---- Lineage ----
 

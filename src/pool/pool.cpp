@@ -108,11 +108,8 @@ pool::pool(const std::filesystem::path& path, const options& opening, const file
       shared_(opening.access == access::read_write),
       huge_pages_(opening.huge_pages) {
   const std::uint64_t size = file_.size();
-  const std::uint64_t most = opening.shared_as.empty() ? capacity_max : std::min(capacity_max, capacity_max_shared);
-  const std::uint64_t wanted = std::clamp(std::max(file_.device_capacity(), size) + growth_step_max, capacity_min,
-                                          std::max(most, size + growth_step_max));
-  const std::uint64_t capacity = std::min(wanted, std::max({address_space_share(), capacity_least, 2 * size}));
-  mapping_ = std::make_shared<mapping>(file_.descriptor(), path.native(), capacity, shared_);
+  mapping_ = std::make_shared<mapping>(file_.descriptor(), path.native(), capacity_for(opening, size),
+                                       shared_ ? mapping::kind::shared : mapping::kind::own);
   if (size == 0) {
     create(opening, as);
     return;
@@ -176,7 +173,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
           "has open",
           path.native(), opening.shared_as.native());
   }
-  mapping_ = std::make_shared<mapping>(file_.descriptor(), path.native(), with.capacity, true);
+  mapping_ = std::make_shared<mapping>(file_.descriptor(), path.native(), with.capacity, mapping::kind::shared);
   if (mapping_->capacity() < with.capacity) {
     raise(errc::no_space,
           "{}: the process that shares the store has {} bytes of address space for it, but this process could reserve "
@@ -201,6 +198,36 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
   persist_->expect_file_size(r.file_size, persist_file_);
   roots_ = std::make_unique<root_pages>(base_, r, *persist_);
   roots_->share(with.roots);
+}
+
+pool::pool(const std::filesystem::path& path, const options& opening, beside_writer how, const file_role& as)
+    : file_(path, how), number_(as.number()), node_(as.node()), source_(&file_), shared_(false), huge_pages_(false) {
+  const std::uint64_t whole_pages = file_.size() / format::page_size * format::page_size;
+  if (whole_pages < format::first_segment_offset) {
+    raise(errc::not_a_store, "{}: {} bytes are too few for an icecore store", origin(), file_.size());
+  }
+  mapping_ = std::make_shared<mapping>(file_.descriptor(), path.native(), capacity_for(opening, whole_pages),
+                                       mapping::kind::observed);
+  map(whole_pages);
+  base_ = mapping_->base();
+  auto newest = newest_root(base_);
+  // the writer may be writing one page while the other is read, and then the other while the one is
+  for (int again = 0; !newest && again < 100; ++again) newest = newest_root(base_);
+  if (!newest) raise_no_root(base_);
+  check_format(*newest);
+  as.check(*newest, origin(), opening);
+  check_size(*newest, base_, opening, as);
+  recorded_size_ = newest->file_size;
+  codec_ = word_codec(pool_seed_of(*newest));
+  choose_durability(opening, *newest, as);
+  roots_ = std::make_unique<root_pages>(base_, *newest, *persist_);
+}
+
+std::uint64_t pool::capacity_for(const options& opening, std::uint64_t size) const {
+  const std::uint64_t most = opening.shared_as.empty() ? capacity_max : std::min(capacity_max, capacity_max_shared);
+  const std::uint64_t wanted = std::clamp(std::max(file_.device_capacity(), size) + growth_step_max, capacity_min,
+                                          std::max(most, size + growth_step_max));
+  return std::min(wanted, std::max({address_space_share(), capacity_least, 2 * size}));
 }
 
 void pool::share(pool_space& with) {

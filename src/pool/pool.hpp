@@ -15,6 +15,7 @@
 //   P5. Segments never overlap; each begins on a granule.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -55,7 +56,12 @@ class pool {
   /// Attaches to the pool that another process has open and shares as `with`; repairs and truncates nothing.
   /// errc::invalid_argument if that process has another file open.
   pool(const std::filesystem::path& path, const options& opening, pool_space& with, const file_role& as);
+  /// Maps the pool that another process writes, without a lock, for reading what that process has published
+  /// (store/beside/). errc::not_a_store or errc::damaged if it has no root yet.
+  pool(const std::filesystem::path& path, const options& opening, beside_writer how, const file_role& as);
 
+  /// For a reader beside the writer, which has grown the file to at least `end`: maps it.
+  void follow(std::uint64_t end) { map(std::max(end, size())); }
   /// From now on other processes may attach; `with` lies in memory that they map. Precondition: no other thread uses
   /// the pool.
   void share(pool_space& with);
@@ -175,6 +181,7 @@ class pool {
 
  private:
   void create(const options& opening, const file_role& as);
+  [[nodiscard]] std::uint64_t capacity_for(const options& opening, std::uint64_t size) const;
   void map(std::uint64_t size);
   void write_first_root(const options& opening, const file_role& as);
   void check_format(const format::root& r) const;

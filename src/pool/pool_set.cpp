@@ -87,6 +87,17 @@ pool_set::pool_set(const std::filesystem::path& path, const options& opening, st
   }
 }
 
+pool_set::pool_set(const std::filesystem::path& path, const options& opening, beside_writer how) : path_(path) {
+  nodes_.fill(-1);
+  add(std::make_unique<pool>(path, opening, how, first_file()));
+  count_ = first().roots().read().pool_count;
+  relocate(opening);
+  for (std::uint16_t n = 0; n < count_; ++n) nodes_[n] = placed_[n].node;
+  for (std::uint16_t n = 1; n < count_; ++n) {
+    add(std::make_unique<pool>(placed_[n].path, opening, how, secondary_file(first(), n, nodes_[n])));
+  }
+}
+
 void pool_set::share(std::span<pool_space> with) {
   for (pool* p : there_) p->share(with[p->number()]);
 }

@@ -42,6 +42,8 @@ class pool_set {
   pool_set(const std::filesystem::path& path, const options& opening);
   /// Attaches beside the process that shares the files; `with` has one element per file.
   pool_set(const std::filesystem::path& path, const options& opening, std::span<pool_space> with);
+  /// Maps all files of a store that another process writes, for reading beside it.
+  pool_set(const std::filesystem::path& path, const options& opening, beside_writer how);
   ~pool_set() { end_background_growth(); }
   pool_set(const pool_set&) = delete;
   pool_set& operator=(const pool_set&) = delete;

@@ -29,7 +29,7 @@ std::uint64_t process_huge_page_bytes() {
 
 namespace icecore::detail {
 
-store_core::store_core(store_parts&& parts, bool heads_are_durable, const history_base& records, const entry_keys& keys,
+store_core::store_core(store_parts&& parts, heads_kind heads, const history_base& records, const entry_keys& keys,
                        index::ordered_index& index, tag_catalog& catalog)
     : pool_(std::move(parts.pool)),
       persist_(&pool_->persist()),
@@ -45,8 +45,9 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
       keys_(&keys),
       index_(&index),
       catalog_(&catalog),
-      heads_are_durable_(heads_are_durable),
+      heads_(heads),
       read_only_(!pool_->shared()),
+      beside_writer_(parts.beside_writer),
       no_writeback_stalls_(pool_->durability().medium != medium::block_device),
       kind_(parts.kind),
       fork_generation_(fork_generation()),
@@ -64,6 +65,7 @@ store_core::store_core(store_parts&& parts, bool heads_are_durable, const histor
 }
 
 store_core::~store_core() {
+  settled_.reset();
   companion_.reset();
   pool_->end_background_growth();
   for (pool* p : pool_->files()) p->give_up_growth();
@@ -99,6 +101,12 @@ void store_core::raise_read_only() const {
 }
 
 void store_core::raise_not_closed(version v) const {
+  if (beside_writer_) {
+    raise(errc::version_not_closed,
+          "version {} is not settled: {} is the newest that the process which writes the store had published when it "
+          "was read; refresh() reads what was published since",
+          v, clock_->now() - 1);
+  }
   raise(errc::version_not_closed, "version {} is not closed yet: the open version is {}; tag() closes it", v,
         clock_->now());
 }

@@ -33,6 +33,7 @@
 #include "index/list/key_hash.hpp"
 #include "index/lookup_cache.hpp"
 #include "pool/pool_set.hpp"
+#include "store/beside/settled_point.hpp"
 #include "store/check/salvage.hpp"
 #include "store/companion.hpp"
 #include "store/read/checked_values.hpp"
@@ -68,11 +69,15 @@ struct store_parts {
   std::vector<finding> findings;           ///< damage that was accepted
   std::shared_ptr<std::byte[]> stand_ins;  ///< stand for lost records: histories link into them
   bool accepts_damage = false;
-  bool attached = false;  ///< another process has opened the store and shares it
+  bool attached = false;       ///< another process has opened the store and shares it
+  bool beside_writer = false;  ///< another process writes the store, and does not know of this one
 
   [[nodiscard]] bool read_only() const noexcept { return !pool->shared(); }
   [[nodiscard]] address_space space() const { return address_space(pool->bases()); }
 };
+
+/// Who finds the newest record of an entry (history/heads/).
+enum class heads_kind : std::uint8_t { rebuilt, durable, observed };
 
 class [[gnu::visibility("hidden")]] store_core {
  public:
@@ -100,6 +105,9 @@ class [[gnu::visibility("hidden")]] store_core {
     clock_->advance_to(open);
     shared_->closed_versions.ring();
   }
+  /// Takes in what was settled since, if another process writes the store. Returns the newest version that is closed
+  /// here, or final.
+  virtual version refresh();
   /// Notes durably that the state of these closed versions is unknown. No other thread or process may use the store.
   void lose(const version_ranges& versions);
   /// Closes the open version if anything was written in it. Returns the newest closed version.
@@ -113,7 +121,7 @@ class [[gnu::visibility("hidden")]] store_core {
   void check_readable(version v) const {
     check_usable();
     const version open = clock_->now();
-    const bool is_closed = v < open || (v == open && read_only());
+    const bool is_closed = v < open || (v == open && nobody_writes());
     if (is_closed && (lost_.empty() || !lost_.contains(v))) [[likely]]
       return;
     if (is_closed) raise_lost(v);
@@ -149,8 +157,8 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] pin_table& pins() const noexcept { return *pins_; }
 
   // ---- The parts ----
-  /// Whether this is an engine<durable_heads>; if not, it is an engine<rebuilt_heads>. Only with_engine() calls it.
-  [[nodiscard]] bool heads_are_durable() const noexcept { return heads_are_durable_; }
+  /// Which engine this is. Only with_engine() and with_writer() call it.
+  [[nodiscard]] heads_kind heads() const noexcept { return heads_; }
   [[nodiscard]] const history_base& records() const noexcept { return *records_; }
   [[nodiscard]] index::ordered_index& index() const noexcept { return *index_; }
   [[nodiscard]] const version_clock& clock() const noexcept { return *clock_; }
@@ -168,6 +176,14 @@ class [[gnu::visibility("hidden")]] store_core {
   /// As options::grow_in_background says. Before any other thread uses the store.
   void grow_in_background() noexcept { pool_->grow_in_background(*memory_); }
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+  /// Whether the store is open for reading while another process may write it.
+  [[nodiscard]] bool beside_writer() const noexcept { return beside_writer_; }
+  /// Whether the open version is final, too: this process reads, and has locked out all that would write.
+  [[nodiscard]] bool nobody_writes() const noexcept { return read_only_ && !beside_writer_; }
+  /// The newest version that is closed, or final.
+  [[nodiscard]] version newest_readable() const noexcept { return nobody_writes() ? clock_->now() : clock_->now() - 1; }
+  /// From now on readers beside this process learn what is settled. When opening is complete, before the first write.
+  void publish_settled();
   /// What another layer keeps beside this store; `make` makes it at the first call. It ends before the store does.
   template <typename Make>
   [[nodiscard]] store_companion& companion(Make make) const {
@@ -198,6 +214,7 @@ class [[gnu::visibility("hidden")]] store_core {
   /// Damage that was accepted at opening.
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
   [[nodiscard]] verify_report verify(const progress_function& on_progress) const;
+  [[noreturn]] void raise_read_only() const;
   /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
   /// after a failed sync, errc::closed if the process that shared the store has closed it.
   [[gnu::always_inline]] void check_usable() const {
@@ -207,7 +224,7 @@ class [[gnu::visibility("hidden")]] store_core {
 
  protected:
   /// The derived class owns what the references refer to.
-  store_core(store_parts&& parts, bool heads_are_durable, const history_base& records, const entry_keys& keys,
+  store_core(store_parts&& parts, heads_kind heads, const history_base& records, const entry_keys& keys,
              index::ordered_index& index, tag_catalog& catalog);
   /// Each final class's destructor calls it while all members still exist.
   void close_in_destructor() noexcept;
@@ -253,9 +270,11 @@ class [[gnu::visibility("hidden")]] store_core {
   const entry_keys* keys_;
   index::ordered_index* index_;
   tag_catalog* catalog_;
-  bool heads_are_durable_;
+  heads_kind heads_;
   bool read_only_;
+  bool beside_writer_;
   bool no_writeback_stalls_;  // memory or persistent memory: no store waits for the kernel to write a page back
+  std::mutex tag_mutex_;      // held by each tag that writes a record or syncs, and by who takes in what others wrote
 
  private:
   // Steps of closing and checking that depend on the kind of heads.
@@ -268,7 +287,6 @@ class [[gnu::visibility("hidden")]] store_core {
 
   [[noreturn]] void raise_attached() const;
   [[noreturn]] void raise_unusable() const;
-  [[noreturn]] void raise_read_only() const;
   [[noreturn]] void raise_not_closed(version v) const;
   [[noreturn]] void raise_lost(version v) const;
 
@@ -301,8 +319,7 @@ class [[gnu::visibility("hidden")]] store_core {
   void certify(const settled_content& what, format::certificate_kind kind);
   void sync_deferred();
 
-  index_kind kind_;       // the index it is open with
-  std::mutex tag_mutex_;  // held by each tag that writes a record or syncs
+  index_kind kind_;  // the index it is open with
   group_commit deferred_syncs_;
   std::uint64_t fork_generation_;
   version_ranges lost_;
@@ -313,9 +330,10 @@ class [[gnu::visibility("hidden")]] store_core {
   std::shared_ptr<std::byte[]> stand_ins_;  // stand for lost records: histories link into them
   bool accepts_damage_;
   bool is_closed_ = false;
-  bool attached_;                    // another process has opened the store and shares it
-  std::filesystem::path shared_as_;  // where this process shares it; empty if it does not
-  pin_table* pins_;                  // lives as long as its pins, which may be longer than the store
+  bool attached_;                           // another process has opened the store and shares it
+  std::filesystem::path shared_as_;         // where this process shares it; empty if it does not
+  pin_table* pins_;                         // lives as long as its pins, which may be longer than the store
+  std::unique_ptr<settled_point> settled_;  // null unless readers beside this process learn what is settled
   mutable std::mutex companion_mutex_;
   mutable std::unique_ptr<store_companion> companion_;
 };

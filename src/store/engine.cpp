@@ -230,7 +230,7 @@ typename engine<Heads>::entered engine<Heads>::enter_batched(const writer& w, co
 // ---- Reading ----
 
 template <class Heads>
-link engine<Heads>::visible_latest(std::string_view key) const {
+link reading_engine<Heads>::visible_latest(std::string_view key) const {
   const link entry = entry_of(key);
   if (entry == null_link) return null_link;
   // start_of() returns null_link for a removal that the entry alone shows: that was the newest record when the head was
@@ -269,8 +269,8 @@ void store_core::find_entries(std::span<const std::string_view> keys, std::span<
 }
 
 template <class Heads>
-void engine<Heads>::find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
-                              std::span<std::optional<std::string_view>> out) const {
+void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
+                                      std::span<std::optional<std::string_view>> out) const {
   const auto version_of = [&](std::size_t i) { return at[i * at_stride]; };
   std::array<link, find_group> links;
   for (std::size_t first = 0; first < keys.size(); first += find_group) {
@@ -294,7 +294,7 @@ void engine<Heads>::find_many(std::span<const std::string_view> keys, const vers
 }
 
 template <class Heads>
-std::vector<std::string_view> engine<Heads>::keys(const key_bounds& bounds) const {
+std::vector<std::string_view> reading_engine<Heads>::keys(const key_bounds& bounds) const {
   check_usable();
   std::vector<std::string_view> found;
   std::shared_ptr<const sorted_keys> kept;
@@ -321,6 +321,9 @@ bool durable_engine::leave_for_opening() {
   return true;
 }
 
+template class reading_engine<rebuilt_heads>;
+template class reading_engine<durable_heads>;
+template class reading_engine<observed_heads>;
 template class engine<rebuilt_heads>;
 template class engine<durable_heads>;
 

@@ -13,26 +13,18 @@
 
 #include "history/history.hpp"
 #include "index/persistent/persistent_index.hpp"
+#include "store/beside/settled_records.hpp"
 #include "store/core.hpp"
 #include "store/persistent/dead_writers.hpp"
 
 namespace icecore::detail {
 
+/// The part of an engine that reads.
 template <class Heads>
-class [[gnu::visibility("hidden")]] engine : public store_core {
+class [[gnu::visibility("hidden")]] reading_engine : public store_core {
  public:
   using histories_type = basic_histories<Heads>;
 
-  // ---- Writing ----
-  version put(std::string_view key, std::string_view value);
-  /// Empty, and nothing has changed, unless the key's newest record is as demanded. A key without an entry has no
-  /// value.
-  std::optional<version> put_if(std::string_view key, std::string_view value, newest_condition wanted);
-  std::optional<version> remove(std::string_view key);
-  version apply(const batch& operations);
-  std::optional<version> apply_if(const batch& operations);
-
-  // ---- Reading ----
   /// The key's value as of now.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const {
     return shown_value(visible_latest(key));
@@ -70,11 +62,10 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   [[nodiscard]] const histories_type& histories() const noexcept { return *histories_; }
 
  protected:
-  engine(store_parts&& parts, const histories_type& histories, const entry_keys& keys, index::ordered_index& index,
-         tag_catalog& catalog)
-      : store_core(std::move(parts), Heads::are_durable, histories, keys, index, catalog), histories_(&histories) {}
+  reading_engine(store_parts&& parts, heads_kind kind, const histories_type& histories, const entry_keys& keys,
+                 index::ordered_index& index, tag_catalog& catalog)
+      : store_core(std::move(parts), kind, histories, keys, index, catalog), histories_(&histories) {}
 
- private:
   [[nodiscard, gnu::always_inline]] std::optional<std::string_view> shown_value(link l) const {
     if (l == null_link) return std::nullopt;
     return value_of(l);
@@ -86,7 +77,51 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
     return histories_->at(l).is_removal() ? null_link : l;
   }
 
-  // engine.cpp: single writes
+  const histories_type* histories_;
+
+ private:
+  // verify.cpp
+  void check_index(const record_scan& found, verify_report& report) const override;
+};
+
+/// An engine that reads and writes.
+template <class Heads>
+class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
+ public:
+  using typename reading_engine<Heads>::histories_type;
+
+  version put(std::string_view key, std::string_view value);
+  /// Empty, and nothing has changed, unless the key's newest record is as demanded. A key without an entry has no
+  /// value.
+  std::optional<version> put_if(std::string_view key, std::string_view value, newest_condition wanted);
+  std::optional<version> remove(std::string_view key);
+  version apply(const batch& operations);
+  std::optional<version> apply_if(const batch& operations);
+
+ protected:
+  engine(store_parts&& parts, const histories_type& histories, const entry_keys& keys, index::ordered_index& index,
+         tag_catalog& catalog)
+      : reading_engine<Heads>(std::move(parts), Heads::are_durable ? heads_kind::durable : heads_kind::rebuilt,
+                              histories, keys, index, catalog) {}
+
+  using store_core::catalog_;
+  using store_core::check_may_lease;
+  using store_core::check_still_usable;
+  using store_core::check_usable;
+  using store_core::check_writable;
+  using store_core::checked_;
+  using store_core::clock_;
+  using store_core::entry_of;
+  using store_core::index_;
+  using store_core::known_entry_of;
+  using store_core::lookups_;
+  using store_core::no_writeback_stalls_;
+  using store_core::pool_;
+  using store_core::shared_;
+  using store_core::writers_;
+  using reading_engine<Heads>::histories_;
+
+ private:
   struct fresh_record {
     link at;
     record_layout layout;
@@ -126,11 +161,6 @@ class [[gnu::visibility("hidden")]] engine : public store_core {
   void link_batched(batch_run& run, const batch::operation& operation);
   version apply(const writer& w, std::span<const batch::operation* const> todo);
   [[nodiscard]] bool holds(const batch::operation& operation) const;
-
-  // verify.cpp
-  void check_index(const record_scan& found, verify_report& report) const override;
-
-  const histories_type* histories_;
 };
 
 // ---- Heads computed at opening, and an index in memory ----
@@ -181,19 +211,50 @@ class [[gnu::visibility("hidden")]] durable_engine final : public engine<durable
   durable_parts own_;
 };
 
+// ---- Heads of what was read, and an index in memory, beside the process that writes ----
+
+struct observed_parts {
+  std::unique_ptr<std::atomic<std::uint64_t>> clock;  ///< the version behind the newest settled one
+  std::unique_ptr<settled_records> records;
+  std::unique_ptr<entry_keys> keys;
+  std::unique_ptr<observed_histories> histories;
+  std::unique_ptr<index::ordered_index> index;
+  std::unique_ptr<scanned_tags> tags;
+};
+
+class [[gnu::visibility("hidden")]] observed_engine final : public reading_engine<observed_heads> {
+ public:
+  observed_engine(store_parts&& parts, observed_parts&& own);
+  ~observed_engine() override { close_in_destructor(); }
+
+  version refresh() override;
+
+ private:
+  void commit_pending_writes() override {}
+  [[nodiscard]] bool leave_for_opening() override { return false; }
+
+  observed_parts own_;
+  std::mutex refreshing_;
+};
+
 /// Opens the store that the path names, or creates it, or attaches to it.
 [[nodiscard]] std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening);
 
 /// Calls `f` with `core` as the engine it is.
 template <class F>
 decltype(auto) with_engine(const store_core& core, F&& f) {
-  if (core.heads_are_durable()) return f(static_cast<const engine<durable_heads>&>(core));
-  return f(static_cast<const engine<rebuilt_heads>&>(core));
+  if (core.heads() == heads_kind::rebuilt) [[likely]]
+    return f(static_cast<const reading_engine<rebuilt_heads>&>(core));
+  if (core.heads() == heads_kind::durable) return f(static_cast<const reading_engine<durable_heads>&>(core));
+  return f(static_cast<const reading_engine<observed_heads>&>(core));
 }
+/// The same, for writing. errc::read_only of a store that is open beside its writer.
 template <class F>
-decltype(auto) with_engine(store_core& core, F&& f) {
-  if (core.heads_are_durable()) return f(static_cast<engine<durable_heads>&>(core));
-  return f(static_cast<engine<rebuilt_heads>&>(core));
+decltype(auto) with_writer(store_core& core, F&& f) {
+  if (core.heads() == heads_kind::rebuilt) [[likely]]
+    return f(static_cast<engine<rebuilt_heads>&>(core));
+  if (core.heads() == heads_kind::observed) core.raise_read_only();
+  return f(static_cast<engine<durable_heads>&>(core));
 }
 
 }  // namespace icecore::detail

@@ -9,6 +9,7 @@
 namespace icecore {
 
 using detail::with_engine;
+using detail::with_writer;
 
 store::store(const std::filesystem::path& path, const options& opening) : core_(detail::open_store(path, opening)) {}
 
@@ -35,25 +36,25 @@ detail::store_core& store::writable() const {
 // ---- Writing ----
 
 version store::insert(std::string_view key, std::string_view value) {
-  return with_engine(writable(), [&](auto& engine) { return engine.put(key, value); });
+  return with_writer(writable(), [&](auto& engine) { return engine.put(key, value); });
 }
 std::optional<version> store::remove(std::string_view key) {
-  return with_engine(writable(), [&](auto& engine) { return engine.remove(key); });
+  return with_writer(writable(), [&](auto& engine) { return engine.remove(key); });
 }
 std::optional<version> store::insert_new(std::string_view key, std::string_view value) {
-  return with_engine(writable(),
+  return with_writer(writable(),
                      [&](auto& engine) { return engine.put_if(key, value, {newest_condition::what::no_value}); });
 }
 std::optional<version> store::replace(std::string_view key, std::string_view value, version expected) {
-  return with_engine(writable(), [&](auto& engine) {
+  return with_writer(writable(), [&](auto& engine) {
     return engine.put_if(key, value, {newest_condition::what::of_version, expected});
   });
 }
 std::optional<version> store::apply_if(const batch& operations) {
-  return with_engine(writable(), [&](auto& engine) { return engine.apply_if(operations); });
+  return with_writer(writable(), [&](auto& engine) { return engine.apply_if(operations); });
 }
 version store::apply(const batch& operations) {
-  return with_engine(writable(), [&](auto& engine) { return engine.apply(operations); });
+  return with_writer(writable(), [&](auto& engine) { return engine.apply(operations); });
 }
 version store::tag() { return writable().tag(); }
 version store::tag(std::string_view name, std::string_view note) {
@@ -63,6 +64,7 @@ version store::tag(const tag_options& label) { return writable().tag(label); }
 void store::skip_to(version open) { writable().skip_to(open); }
 void store::lose(const version_ranges& versions) { writable().lose(versions); }
 void store::sync() { writable().sync(); }
+version store::refresh() { return writable().refresh(); }
 version store::durable_version() const {
   const auto& c = core();
   const version durable = c.durable_up_to();  // before the clock, which is then beyond it
@@ -177,6 +179,7 @@ std::optional<tag_info> store::find_tag_at_time(std::int64_t time_ns) const {
 durability_info store::durability() const { return core().the_pool().durability(); }
 statistics store::stats() const { return core().stats(); }
 bool store::read_only() const { return core().read_only(); }
+bool store::beside_writer() const { return core().beside_writer(); }
 const std::filesystem::path& store::path() const { return core().the_pool().file().path(); }
 verify_report store::verify(const progress_function& on_progress) const { return core().verify(on_progress); }
 

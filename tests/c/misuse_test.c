@@ -49,6 +49,7 @@ void nothing_where_something_must_be_is_an_error(void) {
   FAILS(wrong, icecore_apply(store, NULL, NULL));
   FAILS(wrong, icecore_apply_if(store, NULL, NULL));
   FAILS(wrong, icecore_sync(NULL));
+  FAILS(wrong, icecore_refresh(NULL, NULL));
   FAILS(wrong, icecore_tag_now(NULL, NULL));
   FAILS(wrong, icecore_tag_with(store, NULL, NULL));
   FAILS(wrong, icecore_clock(store, NULL));

@@ -43,6 +43,7 @@ options opening_options(const story_options& how, unsigned number) {
   o.huge_pages = false;
   o.recovery_threads = 1;
   o.grow_in_background = false;  // fibers of one thread do everything
+  o.publish_settled = false;
   o.check_values = how.reads_all;
   for (unsigned n = 1; n < how.files; ++n) o.placements.push_back({machine::path(number, n), -1});
   return o;

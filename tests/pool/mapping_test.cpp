@@ -38,7 +38,7 @@ class Mapping : public ::testing::Test {
 };
 
 TEST_F(Mapping, stays_where_it_is_while_it_grows) {
-  mapping grown(descriptor_, "pool", 128 * mebibyte, true);
+  mapping grown(descriptor_, "pool", 128 * mebibyte, mapping::kind::shared);
   grown.extend(mebibyte);
   std::byte* const base = grown.base();
   base[mebibyte - 1] = std::byte{7};
@@ -52,7 +52,7 @@ TEST_F(Mapping, stays_where_it_is_while_it_grows) {
 
 TEST_F(Mapping, takes_half_of_the_addresses_until_there_are_so_many) {
   constexpr std::uint64_t all = std::uint64_t{1} << 62;  // more than any processor has
-  mapping smaller(descriptor_, "pool", all, true);
+  mapping smaller(descriptor_, "pool", all, mapping::kind::shared);
   EXPECT_LE(smaller.capacity(), all / 64);
   smaller.extend(mebibyte);
   smaller.base()[mebibyte - 1] = std::byte{7};
@@ -60,14 +60,14 @@ TEST_F(Mapping, takes_half_of_the_addresses_until_there_are_so_many) {
 
 TEST_F(Mapping, lies_where_huge_pages_can_lie) {
   for (std::uint64_t mebibytes = 64; mebibytes <= 4096; mebibytes *= 4) {
-    const mapping m(descriptor_, "pool", mebibytes * mebibyte, true);
+    const mapping m(descriptor_, "pool", mebibytes * mebibyte, mapping::kind::shared);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(m.base()) % (2 * mebibyte), 0);
   }
 }
 
 TEST_F(Mapping, gives_all_its_addresses_back) {
   const auto opened_and_closed = [&] {
-    mapping m(descriptor_, "pool", 4096 * mebibyte, true);
+    mapping m(descriptor_, "pool", 4096 * mebibyte, mapping::kind::shared);
     m.extend(mebibyte);
   };
   opened_and_closed();  // libpmem2 keeps some memory of the first mapping
@@ -82,7 +82,8 @@ TEST_F(Mapping, without_addresses_is_refused) {
   ASSERT_EQ(getrlimit(RLIMIT_AS, &unlimited), 0);
   const rlimit limited{address_space() + 32 * mebibyte, unlimited.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
-  expect_failure(errc::io, "address space", [&] { const mapping none(descriptor_, "pool", 1024 * mebibyte, true); });
+  expect_failure(errc::io, "address space",
+                 [&] { const mapping none(descriptor_, "pool", 1024 * mebibyte, mapping::kind::shared); });
   ASSERT_EQ(setrlimit(RLIMIT_AS, &unlimited), 0);
 }
 #endif
@@ -90,20 +91,21 @@ TEST_F(Mapping, without_addresses_is_refused) {
 TEST_F(Mapping, of_what_cannot_be_mapped_is_reported) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  expect_failure(errc::io, "mmap failed", [&] { const mapping none(ends[0], "pool", 64 * mebibyte, true); });
+  expect_failure(errc::io, "mmap failed",
+                 [&] { const mapping none(ends[0], "pool", 64 * mebibyte, mapping::kind::shared); });
   ::close(ends[0]);
   ::close(ends[1]);
 }
 
 TEST_F(Mapping, beyond_its_addresses_is_refused_and_changes_nothing) {
-  mapping small(descriptor_, "pool", 64 * mebibyte, true);
+  mapping small(descriptor_, "pool", 64 * mebibyte, mapping::kind::shared);
   small.extend(mebibyte);
   expect_failure(errc::no_space, "could be reserved", [&] { small.extend(65 * mebibyte); });
   EXPECT_EQ(small.size(), mebibyte);
 }
 
 TEST_F(Mapping, that_fails_is_reported_and_can_be_tried_again) {
-  mapping grown(descriptor_, "pool", 64 * mebibyte, true);
+  mapping grown(descriptor_, "pool", 64 * mebibyte, mapping::kind::shared);
   {
     const failing_call broken("pmem2_map_new", -EIO);
     expect_failure(errc::io, "pmem2_map_new failed", [&] { grown.extend(mebibyte); });
@@ -118,7 +120,7 @@ TEST_F(Mapping, that_fails_is_reported_and_can_be_tried_again) {
 }
 
 TEST_F(Mapping, a_file_that_is_closed_is_reported_and_can_be_tried_again) {
-  mapping m(descriptor_, "pool", 64 * mebibyte, true);
+  mapping m(descriptor_, "pool", 64 * mebibyte, mapping::kind::shared);
   const int kept = dup(descriptor_);
   ::close(descriptor_);
   expect_failure(errc::io, "Bad file descriptor", [&] { m.extend(mebibyte); });
@@ -130,11 +132,11 @@ TEST_F(Mapping, a_file_that_is_closed_is_reported_and_can_be_tried_again) {
 }
 
 TEST_F(Mapping, for_reading_sees_the_file_and_keeps_stores_to_itself) {
-  mapping written(descriptor_, "pool", 64 * mebibyte, true);
+  mapping written(descriptor_, "pool", 64 * mebibyte, mapping::kind::shared);
   written.extend(4 * mebibyte);
   written.base()[0] = std::byte{7};
   written.base()[2 * mebibyte] = std::byte{8};
-  mapping read(descriptor_, "pool", 64 * mebibyte, false);
+  mapping read(descriptor_, "pool", 64 * mebibyte, mapping::kind::own);
   read.extend(mebibyte);
   read.extend(4 * mebibyte);
   EXPECT_EQ(read.base()[0], std::byte{7});
@@ -143,8 +145,19 @@ TEST_F(Mapping, for_reading_sees_the_file_and_keeps_stores_to_itself) {
   EXPECT_EQ(written.base()[0], std::byte{7});
 }
 
+TEST_F(Mapping, beside_a_writer_sees_what_others_store_and_cannot_be_stored_to) {
+  mapping written(descriptor_, "pool", 64 * mebibyte, mapping::kind::shared);
+  written.extend(4 * mebibyte);
+  mapping seen(descriptor_, "pool", 64 * mebibyte, mapping::kind::observed);
+  seen.extend(mebibyte);
+  seen.extend(4 * mebibyte);
+  written.base()[2 * mebibyte] = std::byte{8};
+  EXPECT_EQ(seen.base()[2 * mebibyte], std::byte{8});
+  EXPECT_DEATH(seen.base()[0] = std::byte{9}, "");
+}
+
 TEST_F(Mapping, growth_asks_libpmem2_for_no_memory) {
-  mapping grown(descriptor_, "pool", 64 * mebibyte, true);
+  mapping grown(descriptor_, "pool", 64 * mebibyte, mapping::kind::shared);
   grown.extend(mebibyte);
   const failing_call broken("pmem2_map_new", -ENOMEM);
   EXPECT_NO_THROW(grown.extend(2 * mebibyte));

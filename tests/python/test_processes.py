@@ -131,7 +131,7 @@ def test_a_second_process_is_refused_with_the_holders_pid(store, path, run):
         import icecore, sys
         for mode in ("a", "r"):
             try:
-                icecore.open(sys.argv[1], mode, emulate_durability=True)
+                icecore.open(sys.argv[1], mode, emulate_durability=True, beside_writer=False)
             except icecore.LockedError as e:
                 assert sys.argv[2] in str(e), e
             else:

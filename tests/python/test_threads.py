@@ -296,7 +296,7 @@ def test_closing_under_writers_and_readers_loses_nothing_that_returned(path):
 @pytest.mark.parametrize("on", [True, False])
 def test_a_large_store_grows_on_a_thread_that_can_be_turned_off(tmp_path, on):
     before = len(os.listdir("/proc/self/task"))
-    with icecore.open(tmp_path / "grows.ice", grow_in_background=on) as store:
+    with icecore.open(tmp_path / "grows.ice", grow_in_background=on, publish_settled=False) as store:
         for i in range(100):
             store[b"%d" % i] = bytes(100_000)
         assert len(os.listdir("/proc/self/task")) == before + on

@@ -278,7 +278,10 @@ TEST_P(Attached, while_an_attached_process_lives_nobody_opens_what_its_dead_owne
   expect_error(errc::locked, "attached", [&] { const store s(path_, GetParam().options()); });
   options reading;
   reading.access = access::read_only;
+  reading.beside_writer = false;
   expect_error(errc::locked, "attached", [&] { const store s(path_, reading); });
+  reading.beside_writer = true;  // what the sharing process had published is there
+  EXPECT_EQ(store(path_, reading).find("key"), std::nullopt);
   log->step = 3;
   EXPECT_EQ(other.wait(), 0);
   EXPECT_EQ(store(path_, GetParam().options()).find("key"), "value");

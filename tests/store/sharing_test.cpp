@@ -26,6 +26,12 @@ class Sharing : public ::testing::Test {
     opening.access = access::read_only;
     return opening;
   }
+  /// For reading, but not beside a process that writes (beside_test.cpp).
+  static options alone() {
+    options opening = reading();
+    opening.beside_writer = false;
+    return opening;
+  }
   void make_store() const {
     store made(path_);
     made.insert("a", "1");
@@ -62,7 +68,7 @@ TEST_F(Sharing, a_second_writer_in_another_process_is_refused_with_the_pid_of_th
   wait_for_step(log, 1);
   const std::string pid = std::to_string(first.pid());
   expect_error(errc::locked, pid, [&] { const store second(path_); });
-  expect_error(errc::locked, pid, [&] { const store reader(path_, reading()); });
+  expect_error(errc::locked, pid, [&] { const store reader(path_, alone()); });
   expect_error(errc::locked, pid, [&] { static_cast<void>(verify_file(path_)); });
   log->step = 2;
   EXPECT_EQ(first.wait(), 0);
@@ -72,7 +78,7 @@ TEST_F(Sharing, a_second_writer_in_another_process_is_refused_with_the_pid_of_th
 TEST_F(Sharing, a_second_writer_in_the_same_process_is_refused) {
   const store first(path_);
   expect_error(errc::locked, std::to_string(getpid()), [&] { const store second(path_); });
-  expect_error(errc::locked, std::to_string(getpid()), [&] { const store reader(path_, reading()); });
+  expect_error(errc::locked, std::to_string(getpid()), [&] { const store reader(path_, alone()); });
 }
 
 TEST_F(Sharing, readers_share_and_keep_a_writer_out) {

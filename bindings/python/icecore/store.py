@@ -86,6 +86,8 @@ class Store(_native.Store, _Base):
         change_index: bool = False,
         lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
         grow_in_background: bool = True,
+        beside_writer: bool = True,
+        publish_settled: bool = True,
         recovery_threads: int = 0,
         placements: Placements = (),
         shared_as: Path | None = None,
@@ -114,6 +116,8 @@ class Store(_native.Store, _Base):
                 change_index,
                 lookup_cache_bytes,
                 grow_in_background,
+                beside_writer,
+                publish_settled,
                 columns.thread_count(recovery_threads),
                 placement_list(placements),
                 b"" if shared_as is None else path_bytes(shared_as),
@@ -425,6 +429,8 @@ def open(  # named like the built-in function, as users expect
     change_index: bool = False,
     lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
     grow_in_background: bool = True,
+    beside_writer: bool = True,
+    publish_settled: bool = True,
     recovery_threads: int = 0,
     placements: Placements = (),
     shared_as: Path | None = None,
@@ -432,7 +438,7 @@ def open(  # named like the built-in function, as users expect
 ) -> Store:
     """Opens the store at ``path``.
 
-    ``mode``: ``'r'`` reads (any number of processes may, while none writes); ``'r+'`` reads and writes an existing
+    ``mode``: ``'r'`` reads (any number of processes may, also beside the one that writes); ``'r+'`` reads and writes an existing
     store; ``'a'`` does the same, or creates one; ``'x'`` creates one and fails if something is there; ``'attached'``
     reads and writes a store that another process has open and shares.
 
@@ -453,6 +459,11 @@ def open(  # named like the built-in function, as users expect
     with the number of keys looked up. 0: no table.
 
     ``grow_in_background``: a thread takes memory and grows the file before writers need it, once the file has 8 MiB.
+
+    ``beside_writer`` (with ``'r'``): where another process has the store open for writing, open it all the same and show
+    its settled versions, those that are closed and to which no write under way can still belong. ``refresh()`` shows
+    what was settled since. False: raises ``LockedError``. ``publish_settled`` (with write access): tell such readers
+    which versions are settled, with each named tag and ``sync()``, and about every 50 ms.
 
     ``accept_copy`` opens a copy of a file that its writer had not closed. ``accept_damage`` (with ``'r'``) opens a
     damaged store: a read of lost data raises ``DamagedError`` if it is known to which key the data belonged.
@@ -486,6 +497,8 @@ def open(  # named like the built-in function, as users expect
         change_index=change_index,
         lookup_cache_bytes=lookup_cache_bytes,
         grow_in_background=grow_in_background,
+        beside_writer=beside_writer,
+        publish_settled=publish_settled,
         recovery_threads=recovery_threads,
         placements=placements,
         shared_as=shared_as,

@@ -164,6 +164,9 @@ void bind_information(store_class& c, nb::module_& m) {
           "read_only", [](store_object& self) { return self.owner->use().read_only(); },
           "Whether the store was opened for reading.")
       .def_prop_ro(
+          "beside_writer", [](store_object& self) { return self.owner->use().beside_writer(); },
+          "Whether the store was opened for reading while another process had it open for writing.")
+      .def_prop_ro(
           "closed", [](const store_object& self) { return self.owner->closed(); }, "Whether close() was called.")
       .def_prop_ro(
           "path",

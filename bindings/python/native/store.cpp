@@ -108,6 +108,8 @@ struct opening {
   bool change_index;
   std::uint64_t lookup_cache_bytes;
   bool grow_in_background;
+  bool beside_writer;
+  bool publish_settled;
   unsigned recovery_threads;
   std::vector<placement> placements;
   std::string shared_as;
@@ -128,6 +130,8 @@ store_object open_store(const opening& asked, progress_like on_progress) {
   o.change_index = asked.change_index;
   o.lookup_cache_bytes = asked.lookup_cache_bytes;
   o.grow_in_background = asked.grow_in_background;
+  o.beside_writer = asked.beside_writer;
+  o.publish_settled = asked.publish_settled;
   o.recovery_threads = asked.recovery_threads;
   o.placements = asked.placements;
   o.shared_as = asked.shared_as;
@@ -225,7 +229,17 @@ void bind_writing(store_class& c) {
             store.sync();
           },
           "Returns when all completed writes survive a power cut, as far as the medium allows. In modes other than\n"
-          "operation durability it closes the open version if anything was written in it.");
+          "operation durability it closes the open version if anything was written in it.")
+      .def(
+          "refresh",
+          [](store_object& self) {
+            icecore::store& store = self.owner->use();
+            const without_gil released(*self.owner);
+            return store.refresh();
+          },
+          "Of a store that is open beside the process that writes it: shows the versions that were settled since it\n"
+          "was opened or last refreshed. Snapshots stay what they were. Returns the newest version that can be read;\n"
+          "for any other store that is all it does.");
 }
 
 void bind_reading(store_class& c) {
@@ -319,8 +333,9 @@ store_class bind_store(nb::module_& m) {
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
          bool deferred_durability, bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index,
-         bool change_index, std::uint64_t lookup_cache_bytes, bool grow_in_background, unsigned recovery_threads,
-         const placement_pairs& placements, const nb::bytes& shared_as, progress_like on_progress) {
+         bool change_index, std::uint64_t lookup_cache_bytes, bool grow_in_background, bool beside_writer,
+         bool publish_settled, unsigned recovery_threads, const placement_pairs& placements, const nb::bytes& shared_as,
+         progress_like on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
@@ -335,6 +350,8 @@ store_class bind_store(nb::module_& m) {
                                                    change_index,
                                                    lookup_cache_bytes,
                                                    grow_in_background,
+                                                   beside_writer,
+                                                   publish_settled,
                                                    recovery_threads,
                                                    placements_of(placements),
                                                    {shared_as.c_str(), shared_as.size()}},
@@ -343,8 +360,8 @@ store_class bind_store(nb::module_& m) {
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
       nb::arg("deferred_durability"), nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"),
       nb::arg("huge_pages"), nb::arg("index"), nb::arg("change_index"), nb::arg("lookup_cache_bytes"),
-      nb::arg("grow_in_background"), nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("shared_as"),
-      nb::arg("on_progress").none());
+      nb::arg("grow_in_background"), nb::arg("beside_writer"), nb::arg("publish_settled"), nb::arg("recovery_threads"),
+      nb::arg("placements"), nb::arg("shared_as"), nb::arg("on_progress").none());
   c.def(
       "close", [](store_object& self) { std::shared_ptr(self.owner)->close(); },
       "Makes everything durable, as far as the device can, and releases the file and its locks. Waits for calls\n"

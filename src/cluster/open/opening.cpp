@@ -260,6 +260,7 @@ void cluster_core::open_store(const options& opening, const found_manifest& foun
                               pool->path().native()));
     }
     options mine = opening;
+    mine.beside_writer = false;  // the versions of all ranks that are settled need not be the same
     mine.creation = found.everywhere ? creation::open_existing : creation::open_or_create;
     if (mine.access == access::read_write && shares_memory() && std::filesystem::is_directory(memory_folder)) {
       shared_as_ = mine.shared_as = std::filesystem::path(memory_folder) / ("icecore-" + random_id());

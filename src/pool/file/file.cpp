@@ -80,20 +80,7 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
     // a dangling symbolic link: O_EXCL does not follow it
     if (descriptor_ < 0 && errno == ENOENT && may_create) descriptor_ = ::open(path.c_str(), flags | O_CREAT, 0666);
   }
-  if (descriptor_ < 0) {
-    const int number = errno;
-    if (number == ENOENT && !may_create) {
-      raise(errc::no_such_store, "{}: no store there; to make one, open it for writing with creation allowed",
-            path.native());
-    }
-    if (number == EEXIST)
-      raise(errc::store_exists, "{}: a new store was asked for, but the path exists already", path.native());
-    if (number == EISDIR) raise(errc::not_a_store, "{}: is a directory; a store is one file", path.native());
-    if (number == ENXIO)
-      raise(errc::not_a_store, "{}: is a socket, or a device file without a device; a store is one file",
-            path.native());
-    raise_errno(number, "open", path.native());
-  }
+  if (descriptor_ < 0) raise_not_opened(errno, may_create);
   try {
     check_kind();
     open_for_locks(flags);
@@ -103,6 +90,29 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
     locks_.reset();
     throw;
   }
+}
+
+pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
+    : path_(path), descriptor_(::open(path.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY)) {
+  if (descriptor_ < 0) raise_not_opened(errno, false);
+  try {
+    check_kind();
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+void pool_file::raise_not_opened(int number, bool may_create) const {
+  const std::string& path = path_.native();
+  if (number == ENOENT && !may_create) {
+    raise(errc::no_such_store, "{}: no store there; to make one, open it for writing with creation allowed", path);
+  }
+  if (number == EEXIST) raise(errc::store_exists, "{}: a new store was asked for, but the path exists already", path);
+  if (number == EISDIR) raise(errc::not_a_store, "{}: is a directory; a store is one file", path);
+  if (number == ENXIO)
+    raise(errc::not_a_store, "{}: is a socket, or a device file without a device; a store is one file", path);
+  raise_errno(number, "open", path);
 }
 
 /// Opens the path once more, since only that gives another file description. So it may be another file by now.
@@ -122,7 +132,7 @@ pool_file::~pool_file() {
   struct flock l {};
   l.l_type = F_UNLCK;
   l.l_whence = SEEK_SET;
-  fcntl(locks_->get(), F_OFD_SETLK, &l);
+  if (locks_) fcntl(locks_->get(), F_OFD_SETLK, &l);
   ::close(descriptor_);
 }
 

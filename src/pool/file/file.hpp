@@ -2,8 +2,8 @@
 //
 // Either one process writes a pool or any number of processes read it. An open-file-description lock on the whole file,
 // exclusive or shared, ensures this. If the holder of the exclusive lock shares the pool, each attached process has a
-// lock of its own beside it. Errors: errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io,
-// each naming the path.
+// lock of its own beside it. Who reads beside the writer has no lock, and relies on none (store/beside/). Errors:
+// errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io, each naming the path.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,14 @@ namespace icecore {
 /// Whether this is tmpfs, ramfs or hugetlbfs, whose content is gone at power off.
 [[nodiscard]] bool is_on_memory_filesystem(int descriptor) noexcept;
 
+/// Opens a file without a lock, beside the process that has it open for writing.
+struct beside_writer {};
+
 /// A file descriptor with its path, locked from construction to destruction.
 class pool_file {
  public:
   pool_file(const std::filesystem::path& path, access how, creation create);
+  pool_file(const std::filesystem::path& path, beside_writer how);
   ~pool_file();
   pool_file(const pool_file&) = delete;
   pool_file& operator=(const pool_file&) = delete;
@@ -65,6 +69,7 @@ class pool_file {
   /// Locks of attached processes start here, beyond the end of the largest possible file.
   static constexpr std::int64_t attached_from = std::int64_t{1} << 62;
 
+  [[noreturn]] void raise_not_opened(int number, bool may_create) const;
   void open_for_locks(int flags);
   void lock(access how) const;
   void lock_attached() const;
@@ -75,7 +80,7 @@ class pool_file {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::optional<lock_descriptor> locks_;
+  std::optional<lock_descriptor> locks_;  // none beside the writer
   bool created_ = false;
 };
 

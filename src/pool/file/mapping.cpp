@@ -24,10 +24,10 @@ struct deleter {
 
 }  // namespace
 
-mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, bool shared)
+mapping::mapping(int descriptor, std::string path, std::uint64_t capacity, kind how)
     : path_(std::move(path)),
       capacity_(format::round_up(capacity, huge_page_bytes)),
-      shared_(shared),
+      kind_(how),
       descriptor_(descriptor) {
   constexpr std::uint64_t least = std::uint64_t{64} << 20;
   while (!reserve()) {
@@ -48,8 +48,8 @@ mapping::~mapping() { munmap(reserved_, reserved_bytes_); }
 /// Maps the file without any access right: so the kernel accounts no memory even where overcommit is forbidden, and a
 /// file system with its own page size aligns the addresses as it needs.
 bool mapping::reserve() noexcept {
-  const int kind = (shared_ ? MAP_SHARED : MAP_PRIVATE) | MAP_NORESERVE;
-  void* const found = mmap(nullptr, capacity_ + huge_page_bytes, PROT_NONE, kind, descriptor_, 0);
+  const int flags = (kind_ == kind::own ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE;
+  void* const found = mmap(nullptr, capacity_ + huge_page_bytes, PROT_NONE, flags, descriptor_, 0);
   if (found == MAP_FAILED) return false;
   reserved_ = static_cast<std::byte*>(found);
   reserved_bytes_ = capacity_ + huge_page_bytes;
@@ -68,15 +68,18 @@ void mapping::extend(std::uint64_t size) {
   if (size <= size_) return;
   require(size);
   const bool first = size_ == 0;
-  if (first) ask_medium();
-  const auto mapped = [this](std::uint64_t end, int kind) {
-    void* const at = mmap(base_ + size_, end - size_, PROT_READ | PROT_WRITE, kind | MAP_FIXED | MAP_NORESERVE,
-                          descriptor_, static_cast<off_t>(size_));
+  const bool observed = kind_ == kind::observed;
+  if (first && !observed) ask_medium();
+  const auto mapped = [&](std::uint64_t end, int flags) {
+    void* const at = mmap(base_ + size_, end - size_, observed ? PROT_READ : PROT_READ | PROT_WRITE,
+                          flags | MAP_FIXED | MAP_NORESERVE, descriptor_, static_cast<off_t>(size_));
     return at != MAP_FAILED;
   };
   bool done = true;
-  if (!shared_) {
+  if (kind_ == kind::own) {
     done = mapped(size, MAP_PRIVATE);
+  } else if (first && observed) {
+    done = mapped(capacity_, MAP_SHARED);
   } else if (first) {
     const bool by_pages = granularity_ == PMEM2_GRANULARITY_PAGE;
     done = mapped(capacity_, by_pages ? MAP_SHARED : MAP_SHARED_VALIDATE | MAP_SYNC);
@@ -110,7 +113,8 @@ void mapping::ask_medium() {
   check(pmem2_config_set_length(config.get(), length), "pmem2_config_set_length");
   check(pmem2_config_set_required_store_granularity(config.get(), PMEM2_GRANULARITY_PAGE),
         "pmem2_config_set_required_store_granularity");
-  check(pmem2_config_set_sharing(config.get(), shared_ ? PMEM2_SHARED : PMEM2_PRIVATE), "pmem2_config_set_sharing");
+  check(pmem2_config_set_sharing(config.get(), kind_ == kind::shared ? PMEM2_SHARED : PMEM2_PRIVATE),
+        "pmem2_config_set_sharing");
   pmem2_map* map = nullptr;
   check(pmem2_map_new(&map, config.get(), source.get()), "pmem2_map_new");
   granularity_ = pmem2_map_get_store_granularity(map);

@@ -102,7 +102,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
                     std::move(filled));
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
-  check_queries_and_lineage(*pool_, report);
+  if (!beside_writer_) check_queries_and_lineage(*pool_, report);
   localize(*pool_, report.damages);
   return report;
 }
@@ -112,7 +112,7 @@ namespace detail {
 /// Reports entries that the index does not lead to and, if heads are durable, heads that do not lead to the newest
 /// record and tags that are not in the list of tags.
 template <class Heads>
-void engine<Heads>::check_index(const record_scan& found, verify_report& report) const {
+void reading_engine<Heads>::check_index(const record_scan& found, verify_report& report) const {
   const auto note = [&](link at, const char* structure, std::string what, link entry) {
     std::string key(histories_->at(entry).key());  // as it is, damaged or not
     report.damages.push_back({at, structure, std::move(what), std::move(key), std::nullopt});
@@ -171,8 +171,9 @@ void engine<Heads>::check_index(const record_scan& found, verify_report& report)
   }
 }
 
-template void engine<rebuilt_heads>::check_index(const record_scan& found, verify_report& report) const;
-template void engine<durable_heads>::check_index(const record_scan& found, verify_report& report) const;
+template void reading_engine<rebuilt_heads>::check_index(const record_scan& found, verify_report& report) const;
+template void reading_engine<observed_heads>::check_index(const record_scan& found, verify_report& report) const;
+template void reading_engine<durable_heads>::check_index(const record_scan& found, verify_report& report) const;
 
 }  // namespace detail
 

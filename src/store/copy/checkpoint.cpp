@@ -58,8 +58,10 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   }
   auto made = std::make_shared<checkpoint_cut>();
   made->of_store = pin(*pins_);
-  query_space queries(*pool_, shared_->queries);
-  made->queries = query_cut(queries, !read_only());  // first: their versions are closed at the cut
+  if (!beside_writer_) {  // there they change without the lock of this process
+    query_space queries(*pool_, shared_->queries);
+    made->queries = query_cut(queries, !read_only());  // first: their versions are closed at the cut
+  }
   {
     // named tags write their record after their tick: the cut must not fall between the two
     const std::scoped_lock one_at_a_time(tag_mutex_);
@@ -158,6 +160,7 @@ class checkpoint_writer {
   }
   /// Call it when the segments of all files are copied.
   void note_queries() {
+    if (cut_->of_store.core().beside_writer()) return;
     query_space space(*pools_, cut_->of_store.core().shared().queries);
     lists_ = cut_->queries.lists(space, !cut_->of_store.core().read_only());
   }

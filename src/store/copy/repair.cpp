@@ -22,7 +22,7 @@ namespace icecore {
 namespace {
 
 using detail::store_core;
-using detail::with_engine;
+using detail::with_writer;
 
 /// Damage is accepted only by an opening that reads all records, and that rebuilds the heads.
 using damaged_store = detail::engine<rebuilt_heads>;
@@ -267,7 +267,7 @@ repair_report repair(const repair_options& how) {
   writing.index = static_cast<index_kind>(from.the_pool().roots().read().index);
   {
     const auto to = detail::open_store(making.path(), writing);
-    with_engine(*to, [&](auto& engine) { records.write(engine, how.on_progress); });
+    with_writer(*to, [&](auto& engine) { records.write(engine, how.on_progress); });
     copy_queries(*opened, *to, records.altered(), report);
     keep_hash_seed(from.the_pool().roots().read(), to->the_pool());
     keep_lineage(from.the_pool(), to->the_pool(), report.clock, records.altered());

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/locks/lock_descriptor.hpp"
@@ -16,6 +18,7 @@
 #include "base/threads.hpp"
 #include "index/make_index.hpp"
 #include "pool/file/file.hpp"
+#include "store/beside/observing.hpp"
 #include "store/open/recovery.hpp"
 #include "store/persistent/instant_recovery.hpp"
 
@@ -236,6 +239,7 @@ void require_deferrable(const std::filesystem::path& path, const options& openin
 std::unique_ptr<store_core> open(const std::filesystem::path& path, const options& opening) {
   const bool shares = !opening.shared_as.empty();
   const bool grows = opening.grow_in_background && opening.access == access::read_write;
+  const bool publishes = opening.publish_settled && opening.access == access::read_write;
   require_deferrable(path, opening);
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
@@ -247,6 +251,7 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     shared_state& state = shared_state::make_in(*own);
     auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
     if (grows) opened->grow_in_background();
+    if (publishes) opened->publish_settled();
     return opened;
   }
   const memory_file file(opening.shared_as, O_CREAT | O_EXCL);
@@ -258,6 +263,7 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     shared_state& state = shared_state::make_in(*common);
     auto opened = recover(parts_on(std::move(pool), std::move(common), state, opening), opening);
     if (grows) opened->grow_in_background();
+    if (publishes) opened->publish_settled();
     opened->share(opening.shared_as);
     return opened;
   } catch (...) {
@@ -329,10 +335,42 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   return attached;
 }
 
+/// With a lock that keeps writers out, or else beside the one that there is. A process that is opening the store will
+/// soon have done so, or have given up.
+std::unique_ptr<store_core> open_for_reading(const std::filesystem::path& path, const options& opening) {
+  constexpr std::chrono::seconds at_most{30};
+  constexpr std::chrono::milliseconds between_looks{5};
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  for (;;) {
+    try {
+      return open(path, opening);
+    } catch (const error& e) {
+      const bool beside = opening.beside_writer && !opening.accept_damage;
+      if (e.code() != errc::locked || !beside || std::chrono::steady_clock::now() >= until) throw;
+      try {
+        if (auto opened = open_beside_writer(path, opening)) return opened;
+      } catch (const error& other) {
+        // no store yet, whose writer may be making it: a reader of such a file is told that it is locked
+        if (other.code() == errc::not_a_store) throw e;
+        throw;
+      }
+    }
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening) {
-  return opening.access == access::attached ? attach(path, opening) : open(path, opening);
+  switch (opening.access) {
+    case access::attached:
+      return attach(path, opening);
+    case access::read_only:
+      return open_for_reading(path, opening);
+    case access::read_write:
+      break;
+  }
+  return open(path, opening);
 }
 
 /// Lets other processes attach. Call when the store is complete.

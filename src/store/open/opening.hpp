@@ -5,6 +5,7 @@
 //   salvage, copy       damaged records; those of another file        recovery.cpp
 //   take over           a persistent index, which is trusted          instant_recovery.cpp
 //   attach              a store that another process has open         attach() in opening.cpp
+//   observe             a store that another process writes           beside/observing.cpp
 //
 // Each makes all the parts and then constructs the engine (engine.hpp) from them, so the engine is complete from the
 // start.

@@ -305,13 +305,13 @@ void record_scan::read_behind_fills() {
 
 // ---- Records ----
 
-bool record_scan::intact_record(const segment& s, link at) const noexcept {
+bool is_intact_record(const pool_set& in, const segment& s, link at) noexcept {
   if (at % 8 != 0 || at < s.first_record() || at + sizeof(format::record_header) > s.end()) return false;
-  const record r(pool_->at(at));
+  const record r(in.at(at));
   const record_layout layout = r.layout();
   // a record can only lie where records are put: otherwise what lies before it would be missing for ever
   return layout.plausible() && layout.place(at) == at && layout.size() <= s.end() - at &&
-         (!r.is_entry() || r.header().depth == 1) && r.intact(pool_->codec().record_seed(s.generation, at));
+         (!r.is_entry() || r.header().depth == 1) && r.intact(in.codec().record_seed(s.generation, at));
 }
 
 /// Why intact_record() refuses the bytes at `at`.

@@ -42,6 +42,9 @@ struct record_scan_options {
   progress_function on_progress;
 };
 
+/// Whether a record with a correct checksum lies at `at` in segment `s`, where a record can lie.
+[[nodiscard]] bool is_intact_record(const pool_set& in, const segment& s, link at) noexcept;
+
 /// Bytes that hold records that count and cannot be read, or can be read except for their version.
 struct lost_range {
   link from;
@@ -165,7 +168,9 @@ class record_scan {
   [[nodiscard]] bool has_undecided(const reading& r) const noexcept;
   template <typename Wanted>
   [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
-  [[nodiscard]] bool intact_record(const segment& s, link at) const noexcept;
+  [[nodiscard]] bool intact_record(const segment& s, link at) const noexcept {
+    return detail::is_intact_record(*pool_, s, at);
+  }
   [[nodiscard]] std::string what_is_wrong(link at) const;
   [[nodiscard]] const segment_tail* place_containing(link at) const noexcept;
   void check_certificate();

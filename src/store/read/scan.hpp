@@ -41,7 +41,7 @@ struct scan_bounds {
 };
 
 template <class Heads>
-[[nodiscard]] std::span<const link> below(const engine<Heads>& core, std::span<const link> entries,
+[[nodiscard]] std::span<const link> below(const reading_engine<Heads>& core, std::span<const link> entries,
                                           const scan_bounds& bounds) {
   while (!entries.empty() && bounds.beyond(core.key_of(entries.back()))) entries = entries.first(entries.size() - 1);
   return entries;
@@ -133,7 +133,7 @@ class upper_bound {
 
   /// Takes off the end of a block's entries what lies beyond; true if that or more was the rest of all.
   template <class Heads>
-  bool cut(const engine<Heads>& core, std::span<const link>& entries) {
+  bool cut(const reading_engine<Heads>& core, std::span<const link>& entries) {
     if (!bounds_->bounded_above) return false;
     if (known_) return cut_by_link(entries);
     const std::size_t all = entries.size();
@@ -152,7 +152,7 @@ class upper_bound {
     return true;
   }
   template <class Heads>
-  void find(const engine<Heads>& core) {
+  void find(const reading_engine<Heads>& core) {
     known_ = true;
     index::block b;
     links_->seek(bounds_->to, b);
@@ -182,7 +182,7 @@ class block_walk {
 
   /// Not empty, but at the end; valid until the next call.
   template <class Heads>
-  [[nodiscard]] walked_entries next(const engine<Heads>& core, const index::ordered_links& links) {
+  [[nodiscard]] walked_entries next(const reading_engine<Heads>& core, const index::ordered_links& links) {
     while (range_ < bounds_.size()) {
       if (const auto entries = step(core, links, bounds_[range_]); !entries.empty()) return entries;
     }
@@ -192,7 +192,7 @@ class block_walk {
  private:
   /// The next block's entries within the range; goes over to the next range behind its last ones.
   template <class Heads>
-  walked_entries step(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds) {
+  walked_entries step(const reading_engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds) {
     if (!end_) {
       end_.emplace(links, bounds);
       begun_ = bounds.from.empty();
@@ -227,7 +227,7 @@ class block_walk {
 /// Calls visit(entries) for consecutive parts of links in key order, within bounds, until it returns false. `entries`
 /// are walked_entries.
 template <class Heads, typename Visit>
-void for_each_block(const engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds,
+void for_each_block(const reading_engine<Heads>& core, const index::ordered_links& links, const scan_bounds& bounds,
                     Visit visit) {
   block_walk walk({bounds});
   for (auto entries = walk.next(core, links); !entries.empty(); entries = walk.next(core, links)) {
@@ -243,7 +243,7 @@ struct index_part {
 
 /// Calls visit(entries) for consecutive parts of the index in its own order, until it returns false.
 template <class Heads, typename Visit>
-void for_each_block(const engine<Heads>& core, const index_part& part, Visit visit) {
+void for_each_block(const reading_engine<Heads>& core, const index_part& part, Visit visit) {
   bool begun = part.from == null_link;
   const auto seek = [&](index::block& first) {
     begun ? core.index().seek_first(first) : core.index().seek(core.key_of(part.from), first);
@@ -264,7 +264,7 @@ void for_each_block(const engine<Heads>& core, const index_part& part, Visit vis
 
 /// Writes the records of `entries` that are visible in version `v` to `out`, in order; returns how many.
 template <class Heads>
-std::size_t visible_records(const engine<Heads>& core, const walked_entries& entries, version v,
+std::size_t visible_records(const reading_engine<Heads>& core, const walked_entries& entries, version v,
                             std::span<link, index::block::capacity> out) {
   const auto& histories = core.histories();
   std::array<link, index::block::capacity> starts;
@@ -285,7 +285,7 @@ std::size_t visible_records(const engine<Heads>& core, const walked_entries& ent
 
 /// The key of the entry that a visible record belongs to. A record that is the entry itself is known to be intact.
 template <class Heads>
-[[nodiscard]] std::string_view key_of_record(const engine<Heads>& core, link l) {
+[[nodiscard]] std::string_view key_of_record(const reading_engine<Heads>& core, link l) {
   const record r = core.histories().at(l);
   return r.is_entry() ? r.key() : core.key_of(r.as_update().entry);
 }

@@ -57,6 +57,7 @@ version store_core::tag(const tag_options& label) {
     auto kept = tag_index::prepare({0, time_ns, std::string(label.name), std::string(label.note)});
     const version v = durably ? tag_durably(&label, time_ns) : tag_quickly(label, time_ns);
     tags_->add(std::move(kept), v);
+    if (settled_ != nullptr && !durably) settled_->look();
     return v;
   } catch (...) {
     tags_->release(label.name);
@@ -108,6 +109,7 @@ version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) 
     what.totals.add(writers_->totals());
   }
   certify(what, format::certificate_kind::proven);
+  if (settled_ != nullptr) settled_->publish(what.up_to);
   return what.up_to;
 }
 
@@ -158,11 +160,21 @@ void store_core::lose(const version_ranges& versions) {
 
 version store_core::close_version() {
   check_usable();
-  if (read_only()) return clock_->now();
+  if (read_only()) return newest_readable();
   const version open = clock_->now();
   // the open version has no write that this caller can have seen, so it need not be closed
   if (shown_by_newest_closed(open)) return open - 1;
   return close_open();
+}
+
+version store_core::refresh() {
+  check_usable();
+  return newest_readable();
+}
+
+void store_core::publish_settled() {
+  settled_ = std::make_unique<settled_point>(*pool_, *clock_, *writers_, synced_.get(), clock_->now() - 1);
+  settled_->look_in_background();
 }
 
 version store_core::durable_up_to() const {
@@ -181,10 +193,13 @@ void store_core::sync() {
   pool_->persist().verify_file_sizes();
   if (pool_->durability().mode == durability::operation) {
     pool_->persist().sync();  // every returned write is durable already; this is for the device's own queue
+    if (settled_ != nullptr) settled_->look();
     return;
   }
   const std::scoped_lock one_at_a_time(tag_mutex_);
-  certify(settle(), format::certificate_kind::proven);
+  const settled_content what = settle();
+  certify(what, format::certificate_kind::proven);
+  if (settled_ != nullptr) settled_->publish(what.up_to);
 }
 
 /// Where lines are flushed, each write was durable when its writer was given back: no certificate is needed.
@@ -198,7 +213,8 @@ void store_core::sync_deferred() {
   } else {
     pool_->persist().sync();
   }
-  synced_->advance(what.up_to);     // D1
+  synced_->advance(what.up_to);  // D1
+  if (settled_ != nullptr) settled_->publish(what.up_to);
   shared_->closed_versions.ring();  // feeds that wait for it
 }
 
@@ -220,6 +236,8 @@ void store_core::close() {
   const version open = clock_->now();
   settled_content all{open, shared_->recovered};
   all.totals.add(writers_->totals());
+  // not the open one: the next process that writes adds to it
+  if (settled_ != nullptr) settled_->publish(open - 1);
   commit_pending_writes();
   certify(all, format::certificate_kind::proven);
   for (const auto& p : writers_->segment_tails()) pool_->set_fill(p.in, p.position);

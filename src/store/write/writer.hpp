@@ -187,9 +187,10 @@ class writer_set {
   /// Uses `segments` in place of scanned(), and `recovery` instead of poisoning the store after a kill. Call before the
   /// first write.
   void use(segment_source& segments, dead_writer_recovery& recovery) noexcept {
-    segments_ = &segments;
+    use(segments);
     recovery_ = &recovery;
   }
+  void use(segment_source& segments) noexcept { segments_ = &segments; }
   /// Recovers all dead writers (W4). errc::poisoned, for all processes, if there are any and use() was not called.
   /// Cost: a look at each writer, and a system call for each that is leased.
   void recover_dead_writers();

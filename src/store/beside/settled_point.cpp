@@ -1,0 +1,50 @@
+#include "store/beside/settled_point.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace icecore::detail {
+
+settled_point::settled_point(pool_set& in, const version_clock& clock, const writer_set& writers,
+                             const durable_point* synced, version settled)
+    : pool_(&in), clock_(&clock), writers_(&writers), synced_(synced) {
+  format::live_page& live = pool_->live();
+  // relaxed, before the fence: a reader that sees any later word sees that these belong to no epoch (B3)
+  live.settled_epoch.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  live.settled.store(0, std::memory_order_relaxed);
+  publish(settled);
+  live.settled_epoch.store(pool_->roots().read().epoch, std::memory_order_release);  // release: with all of the above
+}
+
+void settled_point::publish(version settled) noexcept {
+  const std::scoped_lock lock(mutex_);
+  publish_locked(settled);
+}
+
+void settled_point::publish_locked(version settled) noexcept {
+  if (synced_ != nullptr) settled = std::min(settled, synced_->up_to());
+  if (settled <= published_) return;
+  published_ = settled;
+  // relaxed: ordered by the next store (B2)
+  for (const pool* p : pool_->files()) p->live().settled_end.store(p->used_end(), std::memory_order_relaxed);
+  pool_->live().settled.store(settled, std::memory_order_release);  // release: B1
+}
+
+void settled_point::look() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;  // another thread is publishing
+  try {
+    if (!under_way_) {
+      if (clock_->now() - 1 <= published_) return;
+      under_way_.emplace(*clock_, *writers_);
+    }
+    if (!under_way_->is_done()) return;
+    publish_locked(under_way_->open() - 1);
+    under_way_.reset();
+  } catch (const std::bad_alloc&) {  // the next look tries again
+    under_way_.reset();
+  }
+}
+
+}  // namespace icecore::detail

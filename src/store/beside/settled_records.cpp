@@ -1,0 +1,179 @@
+#include "store/beside/settled_records.hpp"
+
+#include <atomic>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "history/history.hpp"
+#include "pool/query/query_format.hpp"
+#include "pool/root/boot.hpp"
+#include "store/open/record_scan.hpp"
+
+namespace icecore::detail {
+
+std::optional<settled_now> settled_records::settled() const {
+  const format::live_page& live = pool_->live();
+  settled_now now{};
+  now.epoch = live.settled_epoch.load(std::memory_order_acquire);  // acquire: pairs with settled_point's last store
+  if (now.epoch == 0) return std::nullopt;
+  const auto root = newest_root(pool_->first().base());
+  if (!root || root->epoch != now.epoch || !written_this_boot(*root)) return std::nullopt;  // B3
+  now.version = live.settled.load(std::memory_order_acquire);                               // acquire: B1
+  for (const pool* p : pool_->files()) {
+    // relaxed: not older than the version (B2)
+    now.ends[p->number()] = p->live().settled_end.load(std::memory_order_relaxed);
+  }
+  // Another process may have begun to set these words for its own epoch. Then the epoch was set to 0 first.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (live.settled_epoch.load(std::memory_order_relaxed) != now.epoch) return std::nullopt;
+  return now;
+}
+
+std::vector<settled_part> settled_records::read(const settled_now& now, unsigned threads,
+                                                const progress_function& on_progress) {
+  for (pool* p : pool_->files()) p->follow(now.ends[p->number()]);
+  find_segments(now);
+  std::vector<settled_part> parts(std::max(1U, threads));
+  std::uint64_t total = 0;
+  for (const segment_tail& place : places_) total += place.space();
+  std::atomic<std::size_t> next{0};
+  std::atomic<std::uint64_t> done{0};
+  run_on_threads(static_cast<unsigned>(parts.size()), [&](unsigned thread) {
+    std::uint64_t reported = 0;
+    // relaxed: only the count matters; the segments were all there before the threads began
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < places_.size();) {
+      segment_tail& place = places_[i];
+      const std::uint64_t room = place.space();
+      read_segment(place, now.version, parts[thread]);
+      const std::uint64_t so_far = done.fetch_add(room, std::memory_order_relaxed) + room;
+      if (thread == 0 && on_progress && so_far - reported > (std::uint64_t{64} << 20)) {
+        reported = so_far;
+        on_progress({"reading records", so_far, total, "bytes"});
+      }
+    }
+  });
+  return parts;
+}
+
+// ---- Segments ----
+
+void settled_records::find_segments(const settled_now& now) {
+  const bool same_epoch = std::exchange(epoch_, now.epoch) == now.epoch;
+  std::vector<area> others;
+  if (!same_epoch) {  // what had no record yet may have been given out anew
+    std::erase_if(places_, [&](const segment_tail& place) {
+      if (place.position != place.in.first_record()) return false;
+      others_.push_back({place.in.offset, place.in.end(), use::unknown});
+      return true;
+    });
+  }
+  for (const area& a : others_) {
+    if (same_epoch && a.by == use::index) {
+      others.push_back(a);
+    } else {
+      look_at(a.from, a.to, others);
+    }
+  }
+  for (const pool* p : pool_->files()) {
+    std::uint64_t& looked_up_to = looked_up_to_[p->number()];
+    looked_up_to = std::max(looked_up_to, format::first_segment_offset);
+    const std::uint64_t end = now.ends[p->number()];
+    if (end <= looked_up_to) continue;
+    look_at(make_link(p->number(), looked_up_to), make_link(p->number(), end), others);
+    looked_up_to = end;
+  }
+  others_ = std::move(others);
+}
+
+/// Finds the segments between two granules; `others` gets what is none of records.
+void settled_records::look_at(link from, link to, std::vector<area>& others) {
+  const pool& p = pool_->of(from);
+  for (link at = from; at < to;) {
+    format::segment_header h;
+    if (!p.file().read(&h, sizeof h, link_offset(at))) {  // cut off by a process that has closed the store
+      others.push_back({at, to, use::unknown});
+      return;
+    }
+    const bool known = h.magic == format::segment_magic || h.magic == format::index_segment_magic ||
+                       h.magic == format::query_segment_magic;
+    const std::uint64_t size = std::uint64_t{h.granules} * format::granule_size;
+    const bool valid = known && size != 0 && size <= to - at && h.crc == header_crc(h, p.codec().pool_seed(), at);
+    if (valid && h.magic == format::segment_magic) {
+      const segment found{at, size, h.generation};
+      places_.push_back({found, found.first_record()});
+      at += size;
+      continue;
+    }
+    const use by = !valid ? use::unknown : h.magic == format::index_segment_magic ? use::index : use::queries;
+    const link end = at + (valid ? size : format::granule_size);
+    if (!others.empty() && others.back().to == at && others.back().by == by) {
+      others.back().to = end;
+    } else {
+      others.push_back({at, end, by});
+    }
+    at = end;
+  }
+}
+
+// ---- Records ----
+
+version settled_records::stamp_of(const address_space& space, link l) noexcept {
+  const record r = space.record_at(l);
+  // acquire: who sees the stamp sees the record
+  const std::uint64_t own = r.header().stamp.load(std::memory_order_acquire) & format::stamp_version_mask;
+  if (own != 0 || !r.batched()) return own;
+  return space.record_at(r.batch()).header().stamp.load(std::memory_order_acquire) & format::stamp_version_mask;
+}
+
+void settled_records::read_segment(segment_tail& place, version up_to, settled_part& into) const {
+  const address_space space(pool_->bases());
+  const link end = place.in.end();
+  for (;;) {
+    link start = place.position;
+    while (start < end && start - place.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
+      start += 8;
+    const bool nothing = start >= end || start - place.position > format::record_padding_max;
+    version v = 0;
+    if (!nothing && is_intact_record(*pool_, place.in, start) &&
+        record(pool_->at(start)).layout().place(place.position) == start)
+      v = stamp_of(space, start);
+    if (v == 0) {
+      // what a fill end vouches for was there before the writer opened the store
+      if (const auto fill = pool_->fill_of(place.in); fill && place.position < *fill) raise_missing(place.position);
+      return;
+    }
+    if (v > up_to) return;
+    take(start, v, into);
+    place.position = start + record(pool_->at(start)).layout().size();
+  }
+}
+
+void settled_records::take(link at, version v, settled_part& into) const {
+  const record r(pool_->at(at));
+  const record_layout layout = r.layout();
+  if (layout.kind == format::record_kind::tag) {
+    into.tags.push_back(at);
+  } else if (r.is_entry()) {
+    into.entries.push_back(at);
+  } else if (r.is_update()) {
+    into.updates.push_back(at);
+  }
+  into.totals.add(layout, r.is_removal(), record_digest(at, r.header().crc, v));
+}
+
+void settled_records::raise_missing(link at) const {
+  raise(errc::damaged,
+        "{}: damaged at byte {} (segment): records are missing here that were there when the store was last closed; "
+        "close it in the process that writes it, and icecore verify will name what is lost",
+        pool_->origin(at), link_offset(at));
+}
+
+segment_tail settled_records::change(unsigned /*writer*/, const segment_tail& /*remaining*/,
+                                     const record_totals& /*since_opening*/, version /*newest*/,
+                                     std::uint64_t /*bytes*/, std::uint16_t /*in*/) {
+  raise(errc::read_only, "{}: is open for reading", pool_->file().path().native());
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,96 @@
+// What readers beside the writer may show: the reader's part. It finds the records of settled versions in the files
+// that another process writes, and reads each of them once. It changes nothing, and asks the writer for nothing.
+//
+//   settled_records records(pools);
+//   if (const auto now = records.settled()) {                    // empty: the writer is still opening the store
+//     auto parts = records.read(*now, threads, progress);        // all records of versions up to now->version
+//     ...
+//     auto more = records.read(*records.settled(), 1, {});       // those that were settled since
+//   }
+//
+// Why that finds all of them, and nothing else. A segment is filled front to back, by one thread at a time, and stamps
+// in it never decrease (W2). All records of settled versions were complete before the version was published (B1), and
+// their segments end before the published end of their file (B2). So in each segment they are a prefix: reading stops
+// at zeros, at bytes that are no complete record, at a record without a stamp, and at one of a later version, and the
+// next call goes on there. A record never moves and is never changed, but for words that nothing here reads: an entry's
+// head, its second version, and the mark in a stamp that says that it is durable.
+// Where a segment's fill end vouches for records, bytes that are none are damage.
+//
+// What is not a segment of records may become one: a hole, a segment of queries that were dropped, and, once another
+// process has opened the store, a segment of a persistent index. So these are looked at again. Their headers are read
+// from the file and not through the mapping: who closes the store may cut them off.
+//
+// Threads: one at a time.
+// Cost: read() a look at each segment, and the new records.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "icecore/options.hpp"
+#include "pool/pool_set.hpp"
+#include "store/write/record_totals.hpp"
+#include "store/write/segment_source.hpp"
+
+namespace icecore::detail {
+
+/// What a writer has published in the live page.
+struct settled_now {
+  std::uint64_t epoch;
+  icecore::version version;
+  std::array<std::uint64_t, format::files_max> ends;  ///< by file
+};
+
+/// What one thread has read.
+struct settled_part {
+  std::vector<link> entries;
+  std::vector<link> updates;
+  std::vector<link> tags;
+  record_totals totals;
+};
+
+class settled_records final : public segment_source {
+ public:
+  explicit settled_records(pool_set& in) noexcept : pool_(&in) {}
+
+  /// Empty while a process is opening the store, and of a store whose writer was in another boot of this machine, or
+  /// on another machine: what that one has in its memory is not here.
+  [[nodiscard]] std::optional<settled_now> settled() const;
+  /// errc::damaged if a record that is certified is not there; errc::no_space if the files have outgrown the addresses
+  /// that were reserved for them.
+  [[nodiscard]] std::vector<settled_part> read(const settled_now& now, unsigned threads,
+                                               const progress_function& on_progress);
+  /// The version of a record that is stamped, without setting its own stamp; 0 if its batch has taken no effect.
+  [[nodiscard]] static version stamp_of(const address_space& space, link l) noexcept;
+
+  // ---- As the source of segments of a store that writes none ----
+  [[noreturn]] segment_tail change(unsigned writer, const segment_tail& remaining, const record_totals& since_opening,
+                                   version newest, std::uint64_t bytes, std::uint16_t in) override;
+  /// With the end of what was read in each.
+  void for_each_left(const std::function<void(const segment_tail&)>& visit) const override {
+    for (const segment_tail& place : places_) visit(place);
+  }
+
+ private:
+  enum class use : std::uint8_t { unknown, index, queries };
+  struct area {
+    link from;
+    link to;
+    use by;
+  };
+
+  void find_segments(const settled_now& now);
+  void look_at(link from, link to, std::vector<area>& others);
+  void read_segment(segment_tail& place, version up_to, settled_part& into) const;
+  void take(link at, version v, settled_part& into) const;
+  [[noreturn]] void raise_missing(link at) const;
+
+  pool_set* pool_;
+  std::uint64_t epoch_ = 0;
+  std::vector<segment_tail> places_;
+  std::vector<area> others_;
+  std::array<std::uint64_t, format::files_max> looked_up_to_{};
+};
+
+}  // namespace icecore::detail
