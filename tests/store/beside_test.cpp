@@ -86,7 +86,8 @@ TEST_P(Beside, a_reader_shows_what_a_named_tag_has_closed_and_not_what_is_open) 
   EXPECT_EQ(reader.tags().size(), 2U);
   EXPECT_EQ(reader.history("a").newest_first().size(), 2U);
   std::vector<std::string> changed;
-  for (const difference& d : reader.diff(one, two)) changed.push_back(std::string(d.key) + " is " + std::string(*d.after));
+  for (const difference& d : reader.diff(one, two))
+    changed.push_back(std::string(d.key) + " is " + std::string(*d.after));
   EXPECT_EQ(changed, (std::vector<std::string>{"a is 2", "b is open"}));
 }
 

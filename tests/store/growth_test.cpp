@@ -36,7 +36,11 @@ bool becomes(const Condition& condition) {
 class Growth : public ::testing::TestWithParam<setting> {
  protected:
   [[nodiscard]] std::filesystem::path path() const { return folder_ / "store.ice"; }
-  [[nodiscard]] options opening() const { return GetParam().options_at(path()); }
+  [[nodiscard]] options opening() const {
+    options how = GetParam().options_at(path());
+    how.publish_settled = false;  // which has a thread of its own
+    return how;
+  }
 
  private:
   scratch folder_{GetParam().where};

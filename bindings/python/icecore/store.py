@@ -438,9 +438,9 @@ def open(  # named like the built-in function, as users expect
 ) -> Store:
     """Opens the store at ``path``.
 
-    ``mode``: ``'r'`` reads (any number of processes may, also beside the one that writes); ``'r+'`` reads and writes an existing
-    store; ``'a'`` does the same, or creates one; ``'x'`` creates one and fails if something is there; ``'attached'``
-    reads and writes a store that another process has open and shares.
+    ``mode``: ``'r'`` reads (any number of processes may, also beside the one that writes); ``'r+'`` reads and writes an
+    existing store; ``'a'`` does the same, or creates one; ``'x'`` creates one and fails if something is there;
+    ``'attached'`` reads and writes a store that another process has open and shares.
 
     ``durability``: what survives a power cut. In every mode a process crash loses nothing. ``'operation'``: every write
     that has returned; ``'tag'``: every tag that has returned, with all writes it covers; ``'none'``: what ``sync()`` or
@@ -451,22 +451,19 @@ def open(  # named like the built-in function, as users expect
     ``deferred_durability`` (with ``'operation'``): no write waits; ``sync()`` waits once for all before it, and a read
     waits if it shows what no ``sync()`` covers. A power cut takes the store back to what the last ``sync()`` covers.
 
-    ``index``: the index of a new store: ``'btree'``, the fastest; ``'skip_list'``, which is slower, but no write ever
-    waits for another; ``'persistent'``, which lies in the store's file, so the time to open does not depend on the
-    store's size. With ``change_index`` (and write access) an existing store gets this index, built anew.
+    ``index``: the index of a new store: ``'btree'``, the fastest; ``'skip_list'``, slower, but no write ever waits for
+    another; ``'persistent'``, which lies in the store's file, so the time to open does not depend on the store's size. With ``change_index`` (and write access) an existing store gets this index, built anew.
 
     ``lookup_cache_bytes``: the maximum size of the lookup cache, a table of entries found or inserted lately; it grows
     with the number of keys looked up. 0: no table.
 
     ``grow_in_background``: a thread takes memory and grows the file before writers need it, once the file has 8 MiB.
-
-    ``beside_writer`` (with ``'r'``): where another process has the store open for writing, open it all the same and show
-    its settled versions, those that are closed and to which no write under way can still belong. ``refresh()`` shows
-    what was settled since. False: raises ``LockedError``. ``publish_settled`` (with write access): tell such readers
-    which versions are settled, with each named tag and ``sync()``, and about every 50 ms.
+    ``beside_writer`` (with ``'r'``): where another process writes the store, show its settled versions: those that are
+    closed, and that no write under way can still belong to. ``refresh()`` shows what was settled since. False: raises
+    ``LockedError``. ``publish_settled`` (with write access): tell such readers what is settled, about every 50 ms.
 
     ``accept_copy`` opens a copy of a file that its writer had not closed. ``accept_damage`` (with ``'r'``) opens a
-    damaged store: a read of lost data raises ``DamagedError`` if it is known to which key the data belonged.
+    damaged store: reads of lost data raise ``DamagedError`` if it is known whose the data was.
 
     ``crash``: what ended the last session of a store that was not closed, if opening cannot find it out (because
     another machine wrote it, or the kernel hides the machine's boot). ``'process'``: only the process died, so
