@@ -95,14 +95,20 @@ TEST_P(Growth, begins_when_the_file_is_large_and_ends_when_the_store_is_closed) 
   const std::size_t before = threads_of_this_process();
   for (int life = 0; life < 3; ++life) {
     const std::filesystem::path at = path().string() + std::to_string(life);
-    store s(at, GetParam().options_at(at));
+    options own = GetParam().options_at(at);
+    own.publish_settled = false;
+    store s(at, own);
     s.insert("key", "value");
     EXPECT_EQ(threads_of_this_process(), before) << "a thread for a small store";
     fill(s);
     EXPECT_EQ(threads_of_this_process(), before + 1);
     const std::uint64_t used = s.stats().used_bytes;
     if (life == 1) s.close();
-    if (life != 1) s = store(at.string() + " other", {});  // ends the first one
+    if (life != 1) {  // another store ends the first one
+      options other;
+      other.publish_settled = false;
+      s = store(at.string() + " other", other);
+    }
     EXPECT_TRUE(becomes([&] { return threads_of_this_process() == before; }));
     EXPECT_LE(std::filesystem::file_size(at), used + (std::uint64_t{8} << 20)) << "not cut";
   }

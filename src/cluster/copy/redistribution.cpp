@@ -458,6 +458,7 @@ class sender {
 std::string questions_of(const redistribution& what) {
   options reading = what.opening->store;
   reading.access = access::read_only;
+  reading.beside_writer = false;
   reading.creation = creation::open_existing;
   reading.placements.clear();
   reading.shared_as.clear();

@@ -187,6 +187,7 @@ class restorer {
       failure = attempt([&] {
         options reading;
         reading.access = access::read_only;
+        reading.beside_writer = false;
         const store part(files_[static_cast<std::size_t>(rank_)], reading);
         mine = std::ranges::all_of(
             part.keys(), [&](std::string_view key) { return opening_.ownership.owner_of(key, ranks_) == rank_; });

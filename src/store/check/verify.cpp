@@ -182,6 +182,7 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
   options reading;
   reading.placements = moved;
   reading.access = access::read_only;
+  reading.beside_writer = false;
   reading.creation = creation::open_existing;
   reading.accept_copy = true;
   reading.accept_damage = true;

@@ -29,6 +29,7 @@ void remove_leftover(const fs::path& path) {
   options reading;
   reading.access = access::read_only;
   reading.creation = creation::open_existing;
+  reading.beside_writer = false;  // who writes it is to be met
   try {
     (void)store(path, reading);
   } catch (const error& e) {
