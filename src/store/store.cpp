@@ -148,7 +148,10 @@ snapshot store::latest() const {
   return {pin(c.pins()), c.close_version()};
 }
 
-key_history store::history(std::string_view key) const { return {hold(), key}; }
+key_history store::history(std::string_view key) const {
+  // beside the writer, another thread's refresh links records before it shows their version
+  return {hold(), key, core().beside_writer() ? core().newest_readable() : version_max};
+}
 
 pinned_list<std::string_view> store::keys(const key_bounds& bounds) const {
   pin holds = hold();

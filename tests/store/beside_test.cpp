@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
@@ -336,6 +338,60 @@ TEST_P(Beside, a_feed_tells_what_is_refreshed) {
   EXPECT_EQ(found.changes[1].value, "3");
 }
 
+// Threads that read meet a refresh of another thread at every point of it.
+TEST_P(Beside, another_threads_refresh_shows_all_of_a_version_at_once) {
+  const deadline soon("readers beside a refresh", 120s);
+  store writer(path_, writing());
+  std::atomic<bool> stop{false};
+  const auto write = [&](int i) {
+    batch together;
+    for (const char* key : {"a", "b"}) together.insert(key, std::to_string(i));
+    for (int more = 0; more < 50; ++more) together.insert(std::to_string(i) + " " + std::to_string(more), "x");
+    writer.apply(together);
+    writer.tag(std::to_string(i));
+    settle(writer);
+  };
+  write(0);
+  store reader(path_, reading());
+  const auto number = [](const auto& found) { return std::stoi(std::string(*found)); };
+  std::thread writes([&] {
+    for (int i = 1; i < 300 || !stop; ++i) {
+      write(i);
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  std::thread refreshes([&] {
+    while (!stop) static_cast<void>(reader.refresh());
+  });
+  std::thread finds([&] {
+    while (!stop) {
+      const int first = number(reader.find("a"));
+      EXPECT_GE(number(reader.find("b")), first);
+      const snapshot then = reader.latest();
+      EXPECT_GE(number(then.find("a")), first);
+      const version from = reader.clock();
+      for (const change& c : reader.history("b").newest_first()) {
+        EXPECT_LT(c.version, reader.clock());
+        if (c.version < from) break;
+      }
+    }
+  });
+  for (int i = 0; i < 5; ++i) {
+    const std::filesystem::path to = folder_ / ("copy " + std::to_string(i));
+    const checkpoint cut = reader.checkpoint();
+    cut.write(to);
+    const store copy(to, reading());
+    EXPECT_EQ(copy.clock(), cut.version() + 1);
+    EXPECT_EQ(fingerprint(copy.at(cut.version())), fingerprint(reader.at(cut.version())));
+    const auto all = copy.history("a").newest_first();
+    EXPECT_EQ(all.front().version, cut.version());
+    const verify_report report = reader.verify();
+    EXPECT_TRUE(report.ok()) << report.damages.front().what;
+  }
+  stop = true;
+  for (std::thread* t : {&writes, &refreshes, &finds}) t->join();
+}
+
 std::vector<setting> settings() {
   std::vector<setting> all = {
       {place::tmpfs, durability::none},
@@ -426,6 +482,76 @@ TEST_F(BesideOne, kept_queries_are_left_to_the_writer) {
   writer.tag("one");
   store reader(path_, reading());
   expect_error(errc::read_only, "another process writes", [&] { static_cast<void>(reader.queries()); });
+}
+
+// Nobody else may ever wait for a write that a kill cut off.
+TEST_F(BesideOne, versions_are_settled_after_a_process_was_killed_amid_a_write) {
+  const scratch memory(place::tmpfs);
+  options opening;
+  opening.index = index_kind::persistent;
+  opening.shared_as = memory / "shared";
+  store writer(path_, opening);
+  const shared<progress_of_child> log;
+  for (int i = 0; i < 5; ++i) {
+    log->tags = 0;
+    child killed([&]() -> int {
+      options beside;
+      beside.access = access::attached;
+      beside.shared_as = memory / "shared";
+      store s(path_, beside);
+      batch together;
+      for (int key = 0; key < 1000; ++key) together.insert(std::to_string(key), std::string(200, 'x'));
+      for (;;) {
+        s.apply(together);
+        log->tags = 1;
+      }
+    });
+    while (log->tags == 0) std::this_thread::sleep_for(1ms);
+    killed.kill(SIGKILL);
+    EXPECT_EQ(killed.wait(), -SIGKILL);
+    const version closed = writer.tag("after kill " + std::to_string(i));
+    store reader(path_, reading());
+    await(reader, closed);
+    EXPECT_EQ(fingerprint(reader.at(closed)), fingerprint(writer.at(closed)));
+  }
+}
+
+// What was several segments of other uses becomes one of records.
+TEST_F(BesideOne, a_reader_finds_segments_where_others_have_been) {
+  const auto open_as = [&](index_kind kind) {
+    options opening;
+    opening.index = kind;
+    opening.change_index = true;
+    return store(path_, opening);
+  };
+  std::optional<store> reader;
+  for (int life = 0; life < 3; ++life) {
+    {
+      store writer = open_as(index_kind::persistent);
+      for (int round = 0; round < 8; ++round) {
+        const std::string name = std::to_string(life) + " " + std::to_string(round);
+        for (int i = 0; i < 1500; ++i) writer.insert(name + " " + std::to_string(i), "x");
+        writer.tag(name);
+        writer.start({.name = name}).run();
+      }
+      const version closed = writer.tag();
+      if (!reader) reader.emplace(path_, reading());
+      await(*reader, closed);
+    }
+    {
+      store writer = open_as(index_kind::btree);
+      writer.prune_queries();
+      await(*reader, writer.tag());
+    }
+    store writer(path_);
+    for (int i = 0; i < 60; ++i) {
+      const auto size = static_cast<std::size_t>(50'000 + i % 8 * 60'000);
+      writer.insert("large " + std::to_string(i), std::string(size, static_cast<char>('a' + life)));
+    }
+    const version closed = writer.tag();
+    await(*reader, closed);
+    EXPECT_EQ(fingerprint(reader->at(closed)), fingerprint(writer.at(closed)));
+  }
 }
 
 }  // namespace

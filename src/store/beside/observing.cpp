@@ -99,6 +99,7 @@ std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path
   raise_heads(*own.histories, found);
   own.index->build(in_key_order(pools, found, parts.space()), threads);
   add_tags(*parts.tags, *own.histories, found);
+  own.records->keep();
   for (pool* p : pools.files()) p->set_used_end(now->ends[p->number()]);
   parts.shared->recovered = totals_of(found);
   parts.shared->newest_recovered = now->version;
@@ -121,11 +122,12 @@ version observed_engine::refresh() {
   for (const settled_part& part : found) {
     for (const link entry : part.entries) static_cast<void>(index_->insert(own_.keys->key_of(entry), entry));
   }
-  add_tags(*tags_, *own_.histories, found);
   {
     // a checkpoint's cut, and counts, are of one version
     const std::scoped_lock as_a_tag(tag_mutex_);
     const writer_set::gate stopped(*writers_);
+    add_tags(*tags_, *own_.histories, found);  // last of what can fail
+    own_.records->keep();
     for (pool* p : pool_->files()) p->set_used_end(now->ends[p->number()]);
     shared_->recovered.add(totals_of(found));
     shared_->newest_recovered = now->version;

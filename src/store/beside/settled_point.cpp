@@ -1,11 +1,12 @@
 #include "store/beside/settled_point.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 
 namespace icecore::detail {
 
-settled_point::settled_point(pool_set& in, const version_clock& clock, const writer_set& writers,
+settled_point::settled_point(pool_set& in, const version_clock& clock, writer_set& writers,
                              const durable_point* synced, version settled)
     : pool_(&in), clock_(&clock), writers_(&writers), synced_(synced) {
   format::live_page& live = pool_->live();
@@ -44,6 +45,18 @@ void settled_point::look() noexcept {
     under_way_.reset();
   } catch (const std::bad_alloc&) {  // the next look tries again
     under_way_.reset();
+  }
+}
+
+/// A write of a killed process never ends by itself, and perhaps nobody else ever waits for it.
+void settled_point::recover_dead() noexcept {
+  try {
+    {
+      const std::unique_lock lock(mutex_, std::try_to_lock);
+      if (!lock || !under_way_) return;
+    }
+    writers_->recover_dead_writers();
+  } catch (const std::exception&) {  // the store is poisoned: its next call says why
   }
 }
 

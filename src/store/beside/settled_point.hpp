@@ -35,22 +35,26 @@ class settled_point {
  public:
   /// All versions up to `settled` are. `synced`: of a deferred store, whose readers show what a sync has covered; else
   /// null.
-  settled_point(pool_set& in, const version_clock& clock, const writer_set& writers, const durable_point* synced,
+  settled_point(pool_set& in, const version_clock& clock, writer_set& writers, const durable_point* synced,
                 version settled);
 
   void publish(version settled) noexcept;
   void look() noexcept;
   /// From now on the process's ticker looks.
   void look_in_background() {
-    looks_.emplace([this] { look(); });
+    looks_.emplace([this] {
+      look();
+      recover_dead();
+    });
   }
 
  private:
   void publish_locked(version settled) noexcept;
+  void recover_dead() noexcept;
 
   pool_set* pool_;
   const version_clock* clock_;
-  const writer_set* writers_;
+  writer_set* writers_;
   const durable_point* synced_;
   std::mutex mutex_;
   version published_ = 0;

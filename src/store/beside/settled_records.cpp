@@ -1,5 +1,6 @@
 #include "store/beside/settled_records.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -34,17 +35,18 @@ std::optional<settled_now> settled_records::settled() const {
 std::vector<settled_part> settled_records::read(const settled_now& now, unsigned threads,
                                                 const progress_function& on_progress) {
   for (pool* p : pool_->files()) p->follow(now.ends[p->number()]);
+  now_ = kept_;
   find_segments(now);
   std::vector<settled_part> parts(std::max(1U, threads));
   std::uint64_t total = 0;
-  for (const segment_tail& place : places_) total += place.space();
+  for (const segment_tail& place : now_.places) total += place.space();
   std::atomic<std::size_t> next{0};
   std::atomic<std::uint64_t> done{0};
   run_on_threads(static_cast<unsigned>(parts.size()), [&](unsigned thread) {
     std::uint64_t reported = 0;
     // relaxed: only the count matters; the segments were all there before the threads began
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < places_.size();) {
-      segment_tail& place = places_[i];
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < now_.places.size();) {
+      segment_tail& place = now_.places[i];
       const std::uint64_t room = place.space();
       read_segment(place, now.version, parts[thread]);
       const std::uint64_t so_far = done.fetch_add(room, std::memory_order_relaxed) + room;
@@ -60,31 +62,34 @@ std::vector<settled_part> settled_records::read(const settled_now& now, unsigned
 // ---- Segments ----
 
 void settled_records::find_segments(const settled_now& now) {
-  const bool same_epoch = std::exchange(epoch_, now.epoch) == now.epoch;
+  const bool same_epoch = std::exchange(now_.epoch, now.epoch) == now.epoch;
   std::vector<area> others;
+  std::vector<area> unclear;
   if (!same_epoch) {  // what had no record yet may have been given out anew
-    std::erase_if(places_, [&](const segment_tail& place) {
+    std::erase_if(now_.places, [&](const segment_tail& place) {
       if (place.position != place.in.first_record()) return false;
-      others_.push_back({place.in.offset, place.in.end(), use::unknown});
+      unclear.push_back({place.in.offset, place.in.end(), use::unknown});
       return true;
     });
   }
-  for (const area& a : others_) {
-    if (same_epoch && a.by == use::index) {
-      others.push_back(a);
-    } else {
-      look_at(a.from, a.to, others);
-    }
-  }
+  for (const area& a : now_.others) (same_epoch && a.by == use::index ? others : unclear).push_back(a);
   for (const pool* p : pool_->files()) {
-    std::uint64_t& looked_up_to = looked_up_to_[p->number()];
+    std::uint64_t& looked_up_to = now_.looked_up_to[p->number()];
     looked_up_to = std::max(looked_up_to, format::first_segment_offset);
     const std::uint64_t end = now.ends[p->number()];
     if (end <= looked_up_to) continue;
-    look_at(make_link(p->number(), looked_up_to), make_link(p->number(), end), others);
+    unclear.push_back({make_link(p->number(), looked_up_to), make_link(p->number(), end), use::unknown});
     looked_up_to = end;
   }
-  others_ = std::move(others);
+  // Together: a segment may lie where there were several of another use, or begin in a hole and end behind all of them.
+  std::ranges::sort(unclear, {}, &area::from);
+  for (std::size_t i = 0; i < unclear.size();) {
+    const link from = unclear[i].from;
+    link to = unclear[i].to;
+    while (++i < unclear.size() && unclear[i].from == to) to = unclear[i].to;
+    look_at(from, to, others);
+  }
+  now_.others = std::move(others);
 }
 
 /// Finds the segments between two granules; `others` gets what is none of records.
@@ -102,7 +107,7 @@ void settled_records::look_at(link from, link to, std::vector<area>& others) {
     const bool valid = known && size != 0 && size <= to - at && h.crc == header_crc(h, p.codec().pool_seed(), at);
     if (valid && h.magic == format::segment_magic) {
       const segment found{at, size, h.generation};
-      places_.push_back({found, found.first_record()});
+      now_.places.push_back({found, found.first_record()});
       at += size;
       continue;
     }

@@ -5,6 +5,7 @@
 //   if (const auto now = records.settled()) {                    // empty: the writer is still opening the store
 //     auto parts = records.read(*now, threads, progress);        // all records of versions up to now->version
 //     ...
+//     records.keep();                                            // when they are shown: they are not read again
 //     auto more = records.read(*records.settled(), 1, {});       // those that were settled since
 //   }
 //
@@ -20,7 +21,9 @@
 // process has opened the store, a segment of a persistent index. So these are looked at again. Their headers are read
 // from the file and not through the mapping: who closes the store may cut them off.
 //
-// Threads: one at a time.
+// Threads: one at a time. for_each_left() from any thread, but not during keep().
+// Errors: what read() has read is read again by the next one, unless keep() was called: so nothing is missing after an
+//   error.
 // Cost: read() a look at each segment, and the new records.
 #pragma once
 
@@ -61,15 +64,17 @@ class settled_records final : public segment_source {
   /// that were reserved for them.
   [[nodiscard]] std::vector<settled_part> read(const settled_now& now, unsigned threads,
                                                const progress_function& on_progress);
+  /// The next read() begins behind what the last one read.
+  void keep() noexcept { std::swap(kept_, now_); }
   /// The version of a record that is stamped, without setting its own stamp; 0 if its batch has taken no effect.
   [[nodiscard]] static version stamp_of(const address_space& space, link l) noexcept;
 
   // ---- As the source of segments of a store that writes none ----
   [[noreturn]] segment_tail change(unsigned writer, const segment_tail& remaining, const record_totals& since_opening,
                                    version newest, std::uint64_t bytes, std::uint16_t in) override;
-  /// With the end of what was read in each.
+  /// With the end of what was read, and kept, in each.
   void for_each_left(const std::function<void(const segment_tail&)>& visit) const override {
-    for (const segment_tail& place : places_) visit(place);
+    for (const segment_tail& place : kept_.places) visit(place);
   }
 
  private:
@@ -79,6 +84,12 @@ class settled_records final : public segment_source {
     link to;
     use by;
   };
+  struct progress_of_reading {
+    std::uint64_t epoch = 0;
+    std::vector<segment_tail> places;
+    std::vector<area> others;  ///< what is no segment of records, by place
+    std::array<std::uint64_t, format::files_max> looked_up_to{};
+  };
 
   void find_segments(const settled_now& now);
   void look_at(link from, link to, std::vector<area>& others);
@@ -87,10 +98,8 @@ class settled_records final : public segment_source {
   [[noreturn]] void raise_missing(link at) const;
 
   pool_set* pool_;
-  std::uint64_t epoch_ = 0;
-  std::vector<segment_tail> places_;
-  std::vector<area> others_;
-  std::array<std::uint64_t, format::files_max> looked_up_to_{};
+  progress_of_reading kept_;
+  progress_of_reading now_;  // of the last read()
 };
 
 }  // namespace icecore::detail

@@ -154,7 +154,7 @@ void reading_engine<Heads>::check_index(const record_scan& found, verify_report&
     const link in = named != files.end() ? make_link((*named)->number(), 0) : null_link;
     report.damages.push_back({in, structure, std::move(what), std::nullopt, std::nullopt});
   };
-  if (read_only()) {
+  if (nobody_writes()) {  // nor does a refresh extend the index meanwhile
     const auto met = damage_met([&] {
       for (auto& what : index_->check()) note_whole("index", std::move(what));
     });
