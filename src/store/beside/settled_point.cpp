@@ -6,8 +6,8 @@
 
 namespace icecore::detail {
 
-settled_point::settled_point(pool_set& in, const version_clock& clock, writer_set& writers,
-                             const durable_point* synced, version settled)
+settled_point::settled_point(pool_set& in, const version_clock& clock, writer_set& writers, const durable_point* synced,
+                             version settled)
     : pool_(&in), clock_(&clock), writers_(&writers), synced_(synced) {
   format::live_page& live = pool_->live();
   // relaxed, before the fence: a reader that sees any later word sees that these belong to no epoch (B3)
