@@ -156,7 +156,8 @@ class store {
 
   /// Marks these closed versions as lost, as recovery marks the versions that a power cut took: from now on reading one
   /// fails with errc::version_lost. Durable when it returns. Meant for code that copies a store; nothing else may use
-  /// the store meanwhile. errc::invalid_argument if one of the versions is not closed, or is 0. Cost: two syncs.
+  /// the store meanwhile; a process that reads beside this one shows them until it opens the store again.
+  /// errc::invalid_argument if one of the versions is not closed, or is 0. Cost: two syncs.
   void lose(const version_ranges& versions);
 
   /// Returns when all completed writes survive a power cut, as far as the medium allows. Where durability is deferred,

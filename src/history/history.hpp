@@ -232,10 +232,9 @@ inline bool basic_histories<Heads>::link_on_top(link entry, link fresh, record_l
     assert(at(top).header().stamp.load(std::memory_order_relaxed) != 0);
     set_links(r, entry, top);
     r.seal(layout, seed);
+    const std::uint64_t made = Heads::head_word(fresh);
     // seq_cst: H3, the writer's side; includes the release that publishes the record
-    if (head.compare_exchange_strong(seen, Heads::head_word(fresh), std::memory_order_seq_cst,
-                                     std::memory_order_relaxed))
-      return true;
+    if (head.compare_exchange_strong(seen, made, std::memory_order_seq_cst, std::memory_order_relaxed)) return true;
   }
 }
 

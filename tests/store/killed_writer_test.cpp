@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
+#include "support/seed.hpp"
 #include "support/shared_store.hpp"
 
 namespace icecore::testing {
@@ -494,6 +496,50 @@ TEST_P(KilledWriter, though_it_opened_the_store_the_others_go_on_until_the_last_
   }
   all.push_back({place::tmpfs, durability::operation, index_kind::persistent, 2});
   return all;
+}
+
+/// What is left of such a batch stays where it was, behind what counts in its segment.
+TEST(KilledBatch, leaves_a_sound_store_that_can_be_given_any_index) {
+  const deadline soon("batches that are killed", 120s);
+  const scratch folder;
+  const std::filesystem::path path = folder / "killed.ice";
+  options opening;
+  opening.index = index_kind::persistent;
+  opening.shared_as = folder / "common";
+  options attached = opening;
+  attached.access = access::attached;
+  const shared<std::atomic<int>> begun;
+  store s(path, opening);
+  std::mt19937_64 random(test_seed());
+  for (int i = 0; i < 2000; ++i) s.insert("key " + std::to_string(i), "0");
+  for (int life = 0; life < 12; ++life) {
+    *begun = 0;
+    child writer([&]() -> int {
+      store beside(path, attached);
+      batch many;
+      for (int i = 0; i < 2000; ++i) many.insert("key " + std::to_string(i), std::to_string(life));
+      for (;;) {
+        *begun = 1;
+        beside.apply(many);
+      }
+    });
+    while (*begun == 0) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+    writer.kill(SIGKILL);
+    EXPECT_EQ(writer.wait(), -SIGKILL);
+    s.insert("key 0", "a survivor's");
+    s.tag(std::to_string(life));
+  }
+  s.close();
+  EXPECT_TRUE(verify_file(path).ok());
+  for (const index_kind kind : {index_kind::btree, index_kind::persistent}) {
+    options changed;
+    changed.index = kind;
+    changed.change_index = true;
+    const store again(path, changed);
+    EXPECT_TRUE(again.verify().ok());
+    EXPECT_EQ(again.at("11").find("key 0"), "a survivor's");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(EverySetting, KilledWriter, ::testing::ValuesIn(lasting_settings()),

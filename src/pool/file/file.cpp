@@ -83,6 +83,8 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
   if (descriptor_ < 0) raise_not_opened(errno, may_create);
   try {
     check_kind();
+    // without a lock: it would refuse the process that is making a store here
+    if (how == access::read_only && size() == 0) raise_empty();
     open_for_locks(flags);
     lock(how);
   } catch (...) {
@@ -101,6 +103,10 @@ pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
     ::close(descriptor_);
     throw;
   }
+}
+
+void pool_file::raise_empty() const {
+  raise(errc::not_a_store, "{}: is empty; open it for writing first", path_.native());
 }
 
 void pool_file::raise_not_opened(int number, bool may_create) const {

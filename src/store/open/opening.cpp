@@ -350,9 +350,7 @@ std::unique_ptr<store_core> open_for_reading(const std::filesystem::path& path, 
       try {
         if (auto opened = open_beside_writer(path, opening)) return opened;
       } catch (const error& other) {
-        // no store yet, whose writer may be making it: a reader of such a file is told that it is locked
-        if (other.code() == errc::not_a_store) throw e;
-        throw;
+        if (other.code() != errc::not_a_store) throw;  // else it is being made: there is no root yet
       }
     }
     std::this_thread::sleep_for(between_looks);

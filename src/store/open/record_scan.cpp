@@ -486,14 +486,27 @@ void record_scan::take(reading& r, link start, version v) const {
   r.position = start + layout.size();
 }
 
+/// Whether a process was killed before it had made the record's batch ready. Where others went on, the bytes stay as
+/// they are until the segment is read as a whole (persistent/dead_writers.hpp). If the batch took effect, and a device
+/// lost its stamp and those of its records, the certificate counts more records than are there.
+bool record_scan::is_of_abandoned_batch(link at) const noexcept {
+  const record r(pool_->at(at));
+  const link batch = r.batched() ? r.batch() : at;
+  if (place_containing(batch) != place_containing(at) || load_stamp(r) != 0) return false;
+  const record b(pool_->at(batch));  // it is sealed when all others are linked
+  const bool is_empty = all_zero(b.address(), sizeof(format::batch_header));
+  return is_empty || (b.kind() == record_kind::batch && load_stamp(b) == 0 && is_intact_record(batch));
+}
+
 /// Notes the bytes that cannot be read, from range.from to range.to if that is known, and goes on behind them. Returns
 /// false when the segment is done; notes nothing if an interrupted write left the segment like this.
 bool record_scan::pass_damage(reading& r, lost_range range) const {
   const link behind = range.to != 0 ? range.to : range.record + 8;
   const auto next = next_counted(r, behind);
-  // An intact record with a stamp has taken effect, even if that of its batch is lost; in a closed store every one has.
-  const bool happened =
-      range.versionless && (is_ == store_is::closed || counts(r, range.record, own_version(range.record)));
+  // An intact record with a stamp has taken effect, even if that of its batch is lost; in a closed store every one has,
+  // but for a batch that was never ready.
+  const bool happened = range.versionless && ((is_ == store_is::closed && !is_of_abandoned_batch(range.record)) ||
+                                              counts(r, range.record, own_version(range.record)));
   // Something may be lost here, or these are remains of a crash where nothing was.
   if (range.from >= r.fill && !next && !happened && r.end_unknown) {
     if (!r.headerless) range.least = r.last;

@@ -165,6 +165,7 @@ class record_scan {
   [[nodiscard]] version own_version(link at) const noexcept;
   [[nodiscard]] bool counts(const reading& r, link start, version v) const noexcept;
   [[nodiscard]] std::optional<link> next_counted(const reading& r, link from) const noexcept;
+  [[nodiscard]] bool is_of_abandoned_batch(link at) const noexcept;
   [[nodiscard]] bool has_undecided(const reading& r) const noexcept;
   template <typename Wanted>
   [[nodiscard]] std::optional<link> next_record(const reading& r, link from, Wanted wanted) const noexcept;
