@@ -139,9 +139,18 @@ TEST_F(GroupLimits, a_quota_holds_at_the_owner_of_a_key) {
 
 TEST_F(GroupLimits, a_server_whose_device_is_full_refuses_its_own_keys) {
   const int last = ranks() - 1;
+  start();
+  create("one");
+  stop();
   if (rank() == last) limits_.free_disk_bytes = std::uint64_t{1} << 60;
   start();
-  const auto db = create("one");
+  if (rank() == 0) {
+    service::database_settings two;
+    two.name = "two";
+    EXPECT_EQ(code_of([&] { service_->create(root_, two); }), errc::no_space) << "nothing is made there any more";
+  }
+  meet();
+  const auto db = service_->find_database(root_, "one");
   for (int server = 0; server < ranks(); ++server) {
     const std::string key = key_at(server, rank());
     EXPECT_EQ(code_of([&] { put(*db, key, "1"); }), server == last ? errc::no_space : errc{}) << server;
