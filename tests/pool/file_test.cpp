@@ -181,8 +181,15 @@ TEST_F(pool_file_test, a_file_system_without_locks_is_refused) {
 
 TEST_F(pool_file_test, who_holds_it_is_reported_as_far_as_it_is_known) {
   const auto open_again = [&] { (void)made(); };
+  (void)made();
+  const auto read = [&] { const pool_file reader(path_, access::read_only, creation::open_existing); };
+  expect_failure(errc::not_a_store, "is empty", read);  // and keeps nobody out
   {
-    (void)made();
+    const pool_file writer = made();
+    expect_failure(errc::locked, "has it open for writing", read);
+    writer.grow(1 << 20, false);
+  }
+  {
     const pool_file reader(path_, access::read_only, creation::open_existing);
     expect_failure(errc::locked, "for reading", open_again);
   }

@@ -83,9 +83,8 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
   if (descriptor_ < 0) raise_not_opened(errno, may_create);
   try {
     check_kind();
-    // without a lock: it would refuse the process that is making a store here
-    if (how == access::read_only && size() == 0) raise_empty();
     open_for_locks(flags);
+    if (how == access::read_only && size() == 0) refuse_empty();
     lock(how);
   } catch (...) {
     ::close(descriptor_);
@@ -105,7 +104,12 @@ pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
   }
 }
 
-void pool_file::raise_empty() const {
+/// Takes no lock: it would refuse the process that is making a store here.
+void pool_file::refuse_empty() const {
+  struct flock holder {};
+  holder.l_type = F_RDLCK;
+  holder.l_whence = SEEK_SET;
+  if (fcntl(locks_->get(), F_OFD_GETLK, &holder) == 0 && holder.l_type != F_UNLCK) raise_locked(access::read_only);
   raise(errc::not_a_store, "{}: is empty; open it for writing first", path_.native());
 }
 

@@ -69,7 +69,7 @@ class pool_file {
   /// Locks of attached processes start here, beyond the end of the largest possible file.
   static constexpr std::int64_t attached_from = std::int64_t{1} << 62;
 
-  [[noreturn]] void raise_empty() const;
+  [[noreturn]] void refuse_empty() const;
   [[noreturn]] void raise_not_opened(int number, bool may_create) const;
   void open_for_locks(int flags);
   void lock(access how) const;
