@@ -40,6 +40,15 @@ class address_space {
   std::array<std::byte*, stand_in_pool + 1> bases_{};
 };
 
+/// The version of a record as it is on media: who only reads stamps none. 0 if it has none, nor its batch.
+[[nodiscard, gnu::always_inline]] inline version stamped_already(const address_space& space, link l) noexcept {
+  const record r = space.record_at(l);
+  // acquire, both: who sees a stamp sees the record; pairs with the CAS or store that set it
+  const version own = r.header().stamp.load(std::memory_order_acquire) & format::stamp_version_mask;
+  if (own != 0 || !r.batched()) return own;
+  return space.record_at(r.batch()).header().stamp.load(std::memory_order_acquire) & format::stamp_version_mask;
+}
+
 /// What the end of a write needs to know of its record. It is read before the record's lines are flushed: a read after
 /// the fence would wait for the flushed line and delay the reads of the next operation.
 struct written_record {

@@ -36,13 +36,13 @@ class newest_records {
   }
   /// Hints that of(entry) is called soon.
   [[gnu::always_inline]] void prefetch(link entry) const noexcept {
-    const table& t = *now_.load(std::memory_order_acquire);
+    const table& t = *now_.load(std::memory_order_acquire);  // acquire: as of()
     __builtin_prefetch(&t.slots[mix64(entry) & t.mask]);
   }
 
   /// Makes room for so many entries more. One thread at a time, and none that raises.
   void reserve(std::size_t more);
-  /// `newest` becomes the entry's newest record unless `is_older(there)` says that the one that is there, is not older.
+  /// `newest` becomes the entry's newest record unless `is_older` says that the one which is there is not older.
   /// Several threads may do this at once. Room was reserved.
   template <typename IsOlder>
   void raise(link entry, link newest, IsOlder is_older) noexcept;
@@ -70,7 +70,7 @@ void newest_records::raise(link entry, link newest, IsOlder is_older) noexcept {
     slot& s = t.slots[i];
     link there = s.entry.load(std::memory_order_relaxed);  // relaxed: see of()
     if (there == null_link && s.entry.compare_exchange_strong(there, entry, std::memory_order_relaxed)) {
-      used_.fetch_add(1, std::memory_order_relaxed);
+      used_.fetch_add(1, std::memory_order_relaxed);  // relaxed: read by reserve(), when nobody raises
       there = entry;
     }
     if (there != entry) continue;
@@ -91,13 +91,7 @@ class observed_heads : public history_base {
   [[nodiscard]] newest_records& heads() noexcept { return newest_; }
 
   /// The version of a record, all of which are stamped.
-  [[nodiscard, gnu::always_inline]] version stamp_of(link l) const noexcept {
-    const record r = at(l);
-    // acquire, both: as in history_base
-    const version own = r.header().stamp.load(std::memory_order_acquire) & format::stamp_version_mask;
-    if (own != 0 || !r.batched()) return own;
-    return at(r.batch()).header().stamp.load(std::memory_order_acquire) & format::stamp_version_mask;
-  }
+  [[nodiscard, gnu::always_inline]] version stamp_of(link l) const noexcept { return stamped_already(space_, l); }
   [[nodiscard, gnu::always_inline]] newest_record newest_and_head(link entry) const noexcept {
     const link newest = newest_.of(entry);
     return {newest == null_link ? entry : newest, newest};

@@ -2,10 +2,9 @@
 // could still be stamped with it is under way. The writer publishes the newest one in the live page, with the end of
 // what each file uses; readers in other processes read both and need nothing else of it (settled_records.hpp).
 //
-//   settled_point point(pools, clock, writers, newest_closed);       // when opening is complete, before the first
-//   write point.publish(v);                                                // everything up to v is known to be settled
-//   point.look();                                                    // finds out what is settled by now; waits for
-//   none
+//   settled_point point(pools, clock, writers, synced, newest_closed);   // when opening is complete
+//   point.publish(v);                                                    // all up to v is known to be settled
+//   point.look();                                                        // finds out what is settled by now
 //
 // A task of the process's ticker looks all the while, so a program that closes versions without a name, and without
 // syncs, publishes them too.

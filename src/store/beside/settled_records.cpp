@@ -124,14 +124,6 @@ void settled_records::look_at(link from, link to, std::vector<area>& others) {
 
 // ---- Records ----
 
-version settled_records::stamp_of(const address_space& space, link l) noexcept {
-  const record r = space.record_at(l);
-  // acquire: who sees the stamp sees the record
-  const std::uint64_t own = r.header().stamp.load(std::memory_order_acquire) & format::stamp_version_mask;
-  if (own != 0 || !r.batched()) return own;
-  return space.record_at(r.batch()).header().stamp.load(std::memory_order_acquire) & format::stamp_version_mask;
-}
-
 void settled_records::read_segment(segment_tail& place, version up_to, settled_part& into) const {
   const address_space space(pool_->bases());
   const link end = place.in.end();
@@ -143,7 +135,7 @@ void settled_records::read_segment(segment_tail& place, version up_to, settled_p
     version v = 0;
     if (!nothing && is_intact_record(*pool_, place.in, start) &&
         record(pool_->at(start)).layout().place(place.position) == start)
-      v = stamp_of(space, start);
+      v = stamped_already(space, start);
     if (v == 0) {
       // what a fill end vouches for was there before the writer opened the store
       if (const auto fill = pool_->fill_of(place.in); fill && place.position < *fill) raise_missing(place.position);

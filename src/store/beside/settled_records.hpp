@@ -66,8 +66,6 @@ class settled_records final : public segment_source {
                                                const progress_function& on_progress);
   /// The next read() begins behind what the last one read.
   void keep() noexcept { std::swap(kept_, now_); }
-  /// The version of a record that is stamped, without setting its own stamp; 0 if its batch has taken no effect.
-  [[nodiscard]] static version stamp_of(const address_space& space, link l) noexcept;
 
   // ---- As the source of segments of a store that writes none ----
   [[noreturn]] segment_tail change(unsigned writer, const segment_tail& remaining, const record_totals& since_opening,
