@@ -231,8 +231,7 @@ typename engine<Heads>::entered engine<Heads>::enter_batched(const writer& w, co
 
 template <class Heads>
 link reading_engine<Heads>::visible_latest(std::string_view key) const {
-  // a refresh raises heads before the clock
-  if constexpr (std::is_same_v<Heads, observed_heads>) return visible_at(key, newest_readable());
+  if constexpr (Heads::run_ahead_of_clock) return visible_at(key, newest_shown());
   const link entry = entry_of(key);
   if (entry == null_link) return null_link;
   // start_of() returns null_link for a removal that the entry alone shows: that was the newest record when the head was
@@ -298,14 +297,12 @@ void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, co
 template <class Heads>
 std::vector<std::string_view> reading_engine<Heads>::keys(const key_bounds& bounds) const {
   check_usable();
-  [[maybe_unused]] const version shown = newest_readable();
+  const version shown = newest_shown();
   std::vector<std::string_view> found;
   std::shared_ptr<const sorted_keys> kept;
   for_each_block(*this, in_key_order(*this, kept), scan_bounds(bounds), [&](const walked_entries& entries) {
     for (const link entry : entries) {
-      if constexpr (std::is_same_v<Heads, observed_heads>) {
-        if (histories_->stamp_of(entry) > shown) continue;  // a refresh extends the index before the clock moves
-      }
+      if (Heads::run_ahead_of_clock && histories_->stamp_of(entry) > shown) continue;
       found.push_back(key_of(entry));
     }
     return true;

@@ -44,6 +44,10 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
     return entry == null_link ? null_link : entry_visible_at(entry, v);
   }
   [[nodiscard]] link visible_latest(std::string_view key) const;
+  /// Records of greater versions may be in the index and the histories, and are not shown.
+  [[nodiscard]] version newest_shown() const noexcept {
+    return Heads::run_ahead_of_clock ? newest_readable() : version_max;
+  }
   /// The same for an entry that was already found.
   [[nodiscard]] link entry_visible_at(link entry, version v) const {
     const link start = histories_->start_of(entry, v);

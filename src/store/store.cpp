@@ -149,8 +149,9 @@ snapshot store::latest() const {
 }
 
 key_history store::history(std::string_view key) const {
-  // beside the writer, another thread's refresh links records before it shows their version
-  return {hold(), key, core().beside_writer() ? core().newest_readable() : version_max};
+  pin holds = hold();
+  const version shown = with_engine(core(), [](const auto& engine) { return engine.newest_shown(); });
+  return {std::move(holds), key, shown};
 }
 
 pinned_list<std::string_view> store::keys(const key_bounds& bounds) const {

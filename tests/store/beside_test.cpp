@@ -11,6 +11,8 @@
 
 #include "base/sanitizer.hpp"
 #include "icecore/icecore.hpp"
+#include "store/beside/settled_point.hpp"
+#include "store/core.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/fingerprint.hpp"
@@ -521,6 +523,23 @@ TEST_F(BesideOne, versions_are_settled_after_a_process_was_killed_amid_a_write) 
 }
 
 // What was several segments of other uses becomes one of records.
+TEST_F(BesideOne, no_version_is_settled_while_a_write_may_still_be_stamped_with_it) {
+  options writing;
+  writing.publish_settled = false;
+  store writer(path_, writing);
+  const detail::store_core& core = writer.core();
+  const version before = writer.tag();
+  detail::settled_point point(core.the_pool(), core.clock(), core.writers(), nullptr, before);
+  const auto settled = [&] { return core.the_pool().live().settled.load(); };
+  auto write = std::make_unique<writer_lease>(core.writers());
+  const version closed = writer.tag();
+  for (int looks = 0; looks < 3; ++looks) point.look();
+  EXPECT_EQ(settled(), before);
+  write.reset();
+  point.look();
+  EXPECT_EQ(settled(), closed);
+}
+
 TEST_F(BesideOne, a_reader_finds_segments_where_others_have_been) {
   const auto open_as = [&](index_kind kind) {
     options opening;

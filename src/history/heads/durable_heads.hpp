@@ -26,6 +26,7 @@ class record_checks {
 class durable_heads : public history_base {
  public:
   static constexpr bool are_durable = true;
+  static constexpr bool run_ahead_of_clock = false;
 
   /// Links below `sound_below` lead into the pool.
   durable_heads(history_parts parts, const record_checks& checks, link sound_below)

@@ -87,6 +87,8 @@ class observed_heads : public history_base {
   using history_base::history_base;
 
   static constexpr bool are_durable = false;
+  /// A refresh raises heads, and extends the index, before the clock moves.
+  static constexpr bool run_ahead_of_clock = true;
 
   [[nodiscard]] newest_records& heads() noexcept { return newest_; }
 

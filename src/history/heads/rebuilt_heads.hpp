@@ -11,6 +11,7 @@ class rebuilt_heads : public history_base {
 
   /// False: the index may lead to an entry before the entry is stamped and durable.
   static constexpr bool are_durable = false;
+  static constexpr bool run_ahead_of_clock = false;
 
   /// The version of a record; stamps it if it has no stamp. 0: its batch has not taken effect yet.
   [[nodiscard, gnu::always_inline]] version stamp_of(link l) const noexcept { return stamp_of_own(l); }

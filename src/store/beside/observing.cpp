@@ -130,7 +130,6 @@ version observed_engine::refresh() {
     own_.records->keep();
     for (pool* p : pool_->files()) p->set_used_end(now->ends[p->number()]);
     shared_->recovered.add(totals_of(found));
-    shared_->newest_recovered = now->version;
     shared_->writers.filled.forget(now->version);  // feeds find changes among all keys
     // seq_cst, as a tick (H3): who learns of the version sees its records
     own_.clock->store(now->version + 1, std::memory_order_seq_cst);
