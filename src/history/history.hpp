@@ -77,13 +77,17 @@ class basic_histories final : public Heads {
   using Heads::stamp_of;
   using Heads::verify_checksum;
   /// Where to start the search for what `entry` shows in closed version `v`, read from the entry's own cache line:
-  /// null_link if no value is visible; otherwise a record to pass to find_from(), which is the entry itself if that is
-  /// the record shown. With version_max the answer holds for some moment during the call; null_link then means that at
-  /// that moment the newest record was a removal or there was none.
+  /// null_link if no value is visible; otherwise a record to pass to check_start() and then to find_from(), which is
+  /// the entry itself if that is the record shown. No other line is read, so that a caller can ask for the records of
+  /// many entries first. With version_max the answer holds for some moment during the call; null_link then means that
+  /// at that moment the newest record was a removal or there was none.
   using Heads::start_of;
   /// Where to start the search for what `entry` shows in closed version `high`; null_link if the entry's own cache line
   /// tells that it shows the same in closed version `low`, which is older.
   using Heads::start_of_change;
+  /// Before anything else is done with what start_of() or start_of_change() returned for `entry`. Raises errc::damaged
+  /// if no record of the entry is there.
+  using Heads::check_start;
   /// The version of the record that `entry` shows in version `v`, if its own cache line tells that this is a removal of
   /// the value that the entry itself holds; else 0. That record is as durable as a read of it must be. `v` is closed or
   /// version_max, which means the same as for start_of().

@@ -238,6 +238,7 @@ link reading_engine<Heads>::visible_latest(std::string_view key) const {
   // read, and it has taken effect.
   const link start = histories_->start_of(entry, version_max);
   if (start == null_link) return null_link;
+  histories_->check_start(entry, start);
   const link l = histories_->find_latest_from(start);
   return l == null_link ? null_link : returned(l);
 }
@@ -273,18 +274,19 @@ template <class Heads>
 void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
                                       std::span<std::optional<std::string_view>> out) const {
   const auto version_of = [&](std::size_t i) { return at[i * at_stride]; };
-  std::array<link, find_group> links;
+  std::array<link, find_group> entries;
+  std::array<link, find_group> starts;
   for (std::size_t first = 0; first < keys.size(); first += find_group) {
     const std::size_t count = std::min(find_group, keys.size() - first);
     // three passes over the whole group, so that its cache misses overlap: entries, first records to look at, answers
-    find_entries(keys.subspan(first, count), std::span(links).first(count));
+    find_entries(keys.subspan(first, count), std::span(entries).first(count));
     for (std::size_t i = 0; i < count; ++i) {
-      if (links[i] == null_link) continue;
-      const link entry = std::exchange(links[i], histories_->start_of(links[i], version_of(first + i)));
-      if (links[i] != entry && links[i] != null_link) __builtin_prefetch(histories_->at(links[i]).address());
+      starts[i] = entries[i] == null_link ? null_link : histories_->start_of(entries[i], version_of(first + i));
+      if (starts[i] != entries[i] && starts[i] != null_link) __builtin_prefetch(histories_->at(starts[i]).address());
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const link l = links[i] == null_link ? null_link : visible_from(links[i], version_of(first + i));
+      const link l =
+          starts[i] == null_link ? null_link : visible_from_start({entries[i], starts[i]}, version_of(first + i));
       if (l == null_link) {
         out[first + i].reset();
       } else {

@@ -51,7 +51,16 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// The same for an entry that was already found.
   [[nodiscard]] link entry_visible_at(link entry, version v) const {
     const link start = histories_->start_of(entry, v);
-    return start == null_link ? null_link : visible_from(start, v);
+    return start == null_link ? null_link : visible_from_start({entry, start}, v);
+  }
+  /// An entry, and what start_of() returned for it.
+  struct search_start {
+    link entry;
+    link start;
+  };
+  [[nodiscard]] link visible_from_start(const search_start& from, version v) const {
+    histories_->check_start(from.entry, from.start);
+    return visible_from(from.start, v);
   }
   /// The same, starting from a record of the entry.
   [[nodiscard]] link visible_from(link newest, version v) const {

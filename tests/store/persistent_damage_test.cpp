@@ -14,6 +14,7 @@
 #include "pool/checked_word.hpp"
 #include "pool/format.hpp"
 #include "pool/root/root.hpp"
+#include "store/core.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
@@ -295,6 +296,37 @@ TEST_F(PersistentDamage, a_link_that_passes_a_record_of_its_key_is_reported) {
   EXPECT_EQ(s.find("key"), "fourth");
   EXPECT_EQ(s.find("key", 1), "first");
   expect_error(errc::damaged, "do not lead to older records", [&] { static_cast<void>(s.find("key", 2)); });
+}
+
+TEST_F(PersistentDamage, a_head_that_leads_to_another_key_is_reported_by_all_kinds_of_reading) {
+  store s(path_, opening());
+  for (const char* value : {"first", "second"}) {
+    for (const char* key : {"key", "other"}) s.insert(key, value);
+    s.tag();
+  }
+  s.insert("last", "value");  // the writer's pending commit is made
+  const detail::store_core& core = s.core();
+  auto& one = core.records().at(core.index().find("key")).as_entry();
+  auto& other = core.records().at(core.index().find("other")).as_entry();
+  ASSERT_EQ(one.head.load(), one.committed_head().load());
+  one.committed_head() = other.head.load();
+  one.head = other.head.load();
+  const auto is_reported = [](const auto& read) {
+    expect_error(errc::damaged, "does not lead to a record of its key", read);
+  };
+  is_reported([&] { static_cast<void>(s.find("key")); });
+  is_reported([&] { static_cast<void>(s.find("key", 1)); });
+  is_reported([&] { static_cast<void>(s.at(1).items()); });
+  is_reported([&] { static_cast<void>(s.at(2).size()); });
+  is_reported([&] { static_cast<void>(s.history("key").newest_first()); });
+  is_reported([&] {
+    for (const difference& each : s.diff(1, 2)) static_cast<void>(each);
+  });
+  const std::string_view asked[] = {"other", "key"};
+  std::optional<std::string_view> found[2];
+  const snapshot first = s.at(1);
+  is_reported([&] { first.find_many(asked, found); });
+  EXPECT_EQ(s.find("other"), "second");
 }
 
 TEST_F(PersistentDamage, of_a_head_and_the_newest_record_shows_nothing_older_to_whoever_accepts_it) {

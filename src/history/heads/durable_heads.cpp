@@ -87,20 +87,10 @@ newest_record durable_heads::resolve_head(link entry) const {
   }
 }
 
-newest_record durable_heads::checked_newest(link entry, std::uint64_t head) const {
-  // acquire: what it links to is durable (H7)
-  if (head != at(entry).as_entry().committed_head().load(std::memory_order_acquire)) return resolve_head(entry);
-  if (head == null_link) return {entry, head};
-  // Head and committed head may be equal and both damaged. The checks of the record they lead to notice that, as long
-  // as they lead into the pool.
-  if (head >= sound_below_ || head % 8 != 0) [[unlikely]] {
-    if (!checks_->leads_into_pool(head, sizeof(format::update_header)))
-      checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
-  }
-  const record r = at(head);
-  if (!r.is_update() || r.as_update().entry != entry) [[unlikely]]
-    checks_->raise_damaged(entry, "the entry's head does not lead to a record of its key");
-  return {head, head};
+/// A head leads to an update's place, never to the entry itself.
+void durable_heads::require_place(link entry, link head) const {
+  if (head == entry || !checks_->leads_into_pool(head, sizeof(format::update_header)))
+    checks_->raise_damaged(entry, "the entry's links to its newest record are damaged");
 }
 
 /// For an entry that this thread writes to: makes the head lead to the newest record; null if that is the entry itself.

@@ -57,15 +57,21 @@ class durable_heads : public history_base {
     // loaded before the entry's stamp; seq_cst: H3, the reader's side
     const std::uint64_t head = at(entry).as_entry().head.load(std::memory_order_seq_cst);
     if (stamp_of(entry) > v) return null_link;  // all others are newer (H1)
-    return checked_newest(entry, head).newest;
+    return unchecked_newest(entry, head).newest;
   }
   [[nodiscard]] link start_of_change(link entry, version low, version high) const {
     // loaded before the entry's stamp; seq_cst: H3, the reader's side
     const std::uint64_t head = at(entry).as_entry().head.load(std::memory_order_seq_cst);
     const version first = stamp_of(entry);
     if (first > high) return null_link;  // all others are newer (H1)
-    const link newest = checked_newest(entry, head).newest;
+    const link newest = unchecked_newest(entry, head).newest;
     return newest == entry && first <= low ? null_link : newest;
+  }
+  [[gnu::always_inline]] void check_start(link entry, link start) const {
+    if (start == entry) return;
+    const record r = at(start);
+    if (!r.is_update() || r.as_update().entry != entry) [[unlikely]]
+      checks_->raise_damaged(entry, "the entry's head does not lead to a record of its key");
   }
   /// The entry's line does not tell.
   [[nodiscard]] static version removal_after_first(link /*entry*/, version /*v*/) noexcept { return 0; }
@@ -138,7 +144,24 @@ class durable_heads : public history_base {
 
  private:
   version stamp(link l) const;
-  [[nodiscard]] newest_record checked_newest(link entry, std::uint64_t head) const;
+  /// What the head leads to, a place in the pool; check_start() then looks at what is there.
+  [[nodiscard, gnu::always_inline]] newest_record unchecked_newest(link entry, std::uint64_t head) const {
+    // acquire: what it links to is durable (H7)
+    if (head != at(entry).as_entry().committed_head().load(std::memory_order_acquire)) [[unlikely]]
+      return resolve_head(entry);
+    if (head == null_link) return {entry, head};
+    // Head and committed head may be equal and both damaged. The checks of the record they lead to notice that, as long
+    // as they lead into the pool.
+    if (head >= sound_below_ || head % 8 != 0 || head == entry) [[unlikely]]
+      require_place(entry, head);
+    return {head, head};
+  }
+  [[nodiscard]] newest_record checked_newest(link entry, std::uint64_t head) const {
+    const newest_record found = unchecked_newest(entry, head);
+    check_start(entry, found.newest);
+    return found;
+  }
+  void require_place(link entry, link head) const;
   [[nodiscard]] newest_record resolve_head(link entry) const;
   void set_head_back(link entry) const;
   [[nodiscard]] version resolve_stamp(link l, std::uint64_t word) const;

@@ -112,6 +112,8 @@ class observed_heads : public history_base {
     if (newest != null_link) return newest;
     return first > low ? entry : null_link;
   }
+  /// See basic_histories::check_start(): opening has checked it.
+  static void check_start(link /*entry*/, link /*start*/) noexcept {}
   /// See basic_histories::removal_after_first().
   [[nodiscard]] static version removal_after_first(link /*entry*/, version /*v*/) noexcept { return 0; }
   [[nodiscard]] static link followed(link /*from*/, link to) noexcept { return to; }

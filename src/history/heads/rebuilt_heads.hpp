@@ -53,6 +53,8 @@ class rebuilt_heads : public history_base {
     const bool second_is_last = second != 0 && (head & format::head_is_second_removal) != 0;
     return second_is_last && second <= low ? null_link : newest_of(entry, head);
   }
+  /// See basic_histories::check_start(): opening has checked it.
+  static void check_start(link /*entry*/, link /*start*/) noexcept {}
   /// See basic_histories::removal_after_first().
   [[nodiscard, gnu::always_inline]] version removal_after_first(link entry, version v) const noexcept {
     const auto& e = at(entry).as_entry();

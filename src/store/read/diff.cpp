@@ -26,12 +26,8 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
   /// have none, so that the accesses to the records of the others overlap.
   template <class Engine>
   void append(const Engine& engine, const detail::walked_entries& entries, std::vector<difference>& found) const {
-    struct changed {
-      link entry;
-      link start;
-    };
     const auto& histories = engine.histories();
-    std::array<changed, index::block::capacity> candidates;
+    std::array<typename Engine::search_start, index::block::capacity> candidates;
     std::size_t n = 0;
     for (const link entry : entries) {
       const link start = histories.start_of_change(entry, std::min(before, after), std::max(before, after));
@@ -39,7 +35,8 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
       if (start != entry) __builtin_prefetch(histories.at(start).address());
       candidates[n++] = {entry, start};
     }
-    for (const changed& each : std::span(candidates).first(n)) {
+    for (const auto& each : std::span(candidates).first(n)) {
+      histories.check_start(each.entry, each.start);
       if (const auto d = at(engine, each.entry, each.start)) found.push_back(*d);
     }
   }

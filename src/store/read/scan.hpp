@@ -267,17 +267,17 @@ template <class Heads>
 std::size_t visible_records(const reading_engine<Heads>& core, const walked_entries& entries, version v,
                             std::span<link, index::block::capacity> out) {
   const auto& histories = core.histories();
-  std::array<link, index::block::capacity> starts;
+  std::array<typename reading_engine<Heads>::search_start, index::block::capacity> starts;
   std::size_t started = 0;
   for (const link entry : entries) {
     const link start = histories.start_of(entry, v);
     if (start == null_link) continue;
     if (start != entry) __builtin_prefetch(histories.at(start).address());
-    starts[started++] = start;
+    starts[started++] = {entry, start};
   }
   std::size_t n = 0;
   for (std::size_t i = 0; i < started; ++i) {
-    const link l = core.visible_from(starts[i], v);
+    const link l = core.visible_from_start(starts[i], v);
     if (l != null_link) out[n++] = l;
   }
   return n;
