@@ -159,12 +159,13 @@ struct options {
   /// on media of one kind. To open the store again, its path is enough; placements then say where files were moved to.
   std::vector<placement> placements;
 
-  /// Take memory on a thread of its own, before writers need it: the file grows, and an index in memory is given its
-  /// pages, so that no write waits while the kernel clears memory or a device allocates blocks. The thread begins when
-  /// a file has 8 MiB, ends when the store is closed, and sleeps while nobody writes. Writers that outrun it take
-  /// memory themselves. Only where a process opens the store for writing itself. Costs memory that is not used yet: of
-  /// an index an eighth (at most 32 MiB), of the file what writers use in four times the time that growing takes (2 MiB
-  /// to 1 GiB). False: writers take it themselves.
+  /// Take memory on a thread of its own, before writers need it: the file grows, and an index in memory and the lookup
+  /// cache are given their pages, so that no write waits while the kernel clears memory or a device allocates blocks.
+  /// The thread begins when a file has 8 MiB or the lookup cache is to have more than 2 MiB, ends when the store is
+  /// closed, and sleeps while nobody writes. Writers that outrun it take memory themselves. Only where a process opens
+  /// the store for writing itself. Costs memory that is not used yet: of an index an eighth (at most 32 MiB); of the
+  /// file a sixteenth (2 to 32 MiB), or what writers use in four times the time that growing takes (at most 1 GiB).
+  /// False: writers take it themselves.
   bool grow_in_background = true;
 
   /// With read_only access, where another process of this machine has the store open for writing: open it all the same,

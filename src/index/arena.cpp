@@ -188,22 +188,24 @@ void arena::commit(std::uint64_t end) {
 
 // What it touches is nobody's or already another thread's: to populate a page changes none of its bytes. From the end
 // of what is used on, since pages below it were touched by those who use them.
-void arena::make_ready() noexcept {
+bool arena::make_ready() noexcept {
   constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which older headers lack
   const std::uint64_t used = used_bytes();
   // relaxed: see wanted()
   const std::uint64_t from =
       std::max(touched_.load(std::memory_order_relaxed), used / huge_page_bytes * huge_page_bytes);
-  const std::uint64_t end = std::min(round_up(used + ahead_of(used), huge_page_bytes), head().reserved);
+  const std::uint64_t last = std::min(round_up(used + ahead_of(used), huge_page_bytes), head().reserved);
+  const std::uint64_t end = std::min(from + huge_page_bytes, last);
   touched_.store(std::max(from, end), std::memory_order_relaxed);  // also after a failure: it is not asked for again
-  if (from >= end) return;
+  if (from >= end) return false;
   try {
     commit(end);
   } catch (const std::bad_alloc&) {
-    return;  // whoever needs the memory meets the error
+    return false;  // whoever needs the memory meets the error
   }
   // A file's memory was given by commit(); here it is mapped, so that writers meet no fault.
   (void)madvise(base_ + from, round_up(end, commit_min_bytes) - from, populate_write);
+  return end < last;
 }
 
 }  // namespace icecore::index

@@ -114,7 +114,7 @@ class arena final : public memory_ahead {
   }
   /// Has the kernel give memory to what the next allocations will return; others go on allocating meanwhile. Does
   /// nothing if the kernel is older than Linux 5.14.
-  void make_ready() noexcept override;
+  bool make_ready() noexcept override;
 
  private:
   /// The arena's first unit; reference 0 is none.

@@ -62,27 +62,67 @@ void lookup_cache::put(std::uint64_t hash, link entry, bool is_new) noexcept {
   line[0].store(tagged, std::memory_order_relaxed);
   if (!full || mask + words_a_line >= words_max_) return;
   // relaxed: a count that nothing depends on
-  if (driven_out_.fetch_add(1, std::memory_order_relaxed) + 1 >= (mask + words_a_line) / driven_out_one_in) grow();
+  if (driven_out_.fetch_add(1, std::memory_order_relaxed) + 1 >= (mask + words_a_line) / driven_out_one_in)
+    grow(is_new);
 }
 
-void lookup_cache::grow() noexcept {
+/// Who touches a page first waits for its memory, and a larger table is all touched within a few thousand calls of
+/// put(). So for writers another thread has the memory ready. Readers do not ask it: it ends when the last writer has,
+/// and in a store that is only read it would not be there.
+void lookup_cache::grow(bool for_writer) noexcept {
+  // relaxed: which of the two ways is taken
+  const std::uint64_t words = mask_.load(std::memory_order_relaxed) + words_a_line;
+  if (for_writer && ask_ && std::min(growth * words, words_max_) * sizeof(word) > huge_page_bytes) {
+    // relaxed, everywhere: a question, with which nothing is handed over
+    if (asked_.exchange(true, std::memory_order_relaxed) || ask_()) return;
+    asked_.store(false, std::memory_order_relaxed);
+  }
+  if (begin_growth()) end_growth();
+}
+
+/// Whether the caller is the one who grows it, and there are addresses for that.
+bool lookup_cache::begin_growth() noexcept {
   // another thread is growing it. acquire: pairs with the end
-  if (growing_.exchange(true, std::memory_order_acquire)) return;
+  if (growing_.exchange(true, std::memory_order_acquire)) return false;
   // relaxed: only the thread that grows it writes it
   const std::uint64_t words = mask_.load(std::memory_order_relaxed) + words_a_line;
-  const std::uint64_t more = std::min(growth * words, words_max_);
-  std::byte* const base = reinterpret_cast<std::byte*>(words_);
-  const std::uint64_t bytes = more * sizeof(word);
+  words_growing_ = std::min(growth * words, words_max_);
+  ready_ = words * sizeof(word);
+  const std::uint64_t bytes = words_growing_ * sizeof(word);
   // relaxed, all of the count: nothing depends on it
-  if (words < more && driven_out_.load(std::memory_order_relaxed) >= words / driven_out_one_in) {
+  if (words < words_growing_ && driven_out_.load(std::memory_order_relaxed) >= words / driven_out_one_in) {
     driven_out_.store(0, std::memory_order_relaxed);  // first: if there is no memory, do not ask for it at every call
-    if (mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
+    if (mprotect(words_, bytes, PROT_READ | PROT_WRITE) == 0) {
       // A hint; a small table is not worth a huge page.
-      if (huge_pages_ && bytes >= huge_page_bytes) (void)madvise(base, bytes, MADV_HUGEPAGE);
-      mask_.store(more - words_a_line, std::memory_order_release);  // release: pairs with candidate()
+      if (huge_pages_ && bytes >= huge_page_bytes) (void)madvise(words_, bytes, MADV_HUGEPAGE);
+      return true;
     }
   }
   growing_.store(false, std::memory_order_release);
+  return false;
+}
+
+void lookup_cache::end_growth() noexcept {
+  mask_.store(words_growing_ - words_a_line, std::memory_order_release);  // release: pairs with candidate()
+  growing_.store(false, std::memory_order_release);
+}
+
+bool lookup_cache::make_ready() noexcept {
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which older headers lack
+  if (!under_way_ && !begin_growth()) {
+    asked_.store(false, std::memory_order_relaxed);
+    return false;
+  }
+  const std::uint64_t bytes = words_growing_ * sizeof(word);
+  const std::uint64_t end = std::min(ready_ / huge_page_bytes * huge_page_bytes + huge_page_bytes, bytes);
+  // a hint
+  (void)madvise(reinterpret_cast<std::byte*>(words_) + ready_, end - ready_, populate_write);
+  ready_ = end;
+  under_way_ = end < bytes;
+  if (under_way_) return true;
+  end_growth();
+  asked_.store(false, std::memory_order_relaxed);
+  return false;
 }
 
 }  // namespace icecore::index

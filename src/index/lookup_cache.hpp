@@ -17,7 +17,7 @@
 // read in order. Growing moves nothing: a word is found again if the hash's new bits are zero; otherwise another key
 // eventually replaces it.
 //
-// Threads: all functions, from any thread.
+// Threads: all functions, from any thread, but make_ready() by one at a time.
 // Cost: one cache line. docs/design/0010-lookup-cache.md gives the reasons and the gain.
 #pragma once
 
@@ -27,7 +27,9 @@
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <utility>
 
+#include "base/background/memory_ahead.hpp"
 #include "base/bytes.hpp"
 #include "base/checksum.hpp"
 #include "pool/format.hpp"
@@ -35,7 +37,7 @@
 
 namespace icecore::index {
 
-class lookup_cache {
+class lookup_cache final : public memory_ahead {
  public:
   /// At most `bytes_max`, rounded down to a power of two; less than a page means no table. If no addresses are
   /// available there is no table either; nothing depends on it.
@@ -78,6 +80,16 @@ class lookup_cache {
   /// unless another thread has found it meanwhile and stored it, too.
   void put(std::uint64_t hash, link entry, bool is_new = false) noexcept;
 
+  /// Where new entries need a table of more than a huge page, it grows on another thread from now on: `ask` sees to it
+  /// that make_ready() is called there, until it returns false; it returns false itself if it cannot. Before other
+  /// threads use the table.
+  void grow_elsewhere(std::function<bool()> ask) { ask_ = std::move(ask); }
+  [[nodiscard]] bool wanted() const noexcept override {
+    return asked_.load(std::memory_order_relaxed);
+  }  // relaxed: a hint
+  /// The table is as before until all of its new memory is ready.
+  bool make_ready() noexcept override;
+
   /// How many bytes of memory it may use now.
   [[nodiscard]] std::uint64_t bytes() const noexcept {
     const std::uint64_t mask = mask_.load(std::memory_order_relaxed);  // relaxed: a statistic
@@ -110,7 +122,9 @@ class lookup_cache {
   [[nodiscard]] static unsigned byte_of(std::uint64_t equal) noexcept {
     return static_cast<unsigned>(std::countr_zero(equal)) / 8;
   }
-  void grow() noexcept;
+  void grow(bool for_writer) noexcept;
+  [[nodiscard]] bool begin_growth() noexcept;
+  void end_growth() noexcept;
 
   word* words_ = nullptr;  // zeroed; null if there is no table
   std::byte* mapping_ = nullptr;
@@ -120,6 +134,11 @@ class lookup_cache {
   std::atomic<std::uint64_t> mask_{0};  // the bits of the hash that select a key's line; 0: there is no table
   alignas(64) std::atomic<std::uint64_t> driven_out_{0};
   std::atomic<bool> growing_{false};
+  std::uint64_t words_growing_ = 0;  // of who is growing it: how many words it is to have
+  std::uint64_t ready_ = 0;          // the same: how many of its bytes are ready
+  bool under_way_ = false;           // of make_ready()
+  std::function<bool()> ask_;
+  std::atomic<bool> asked_{false};
 };
 
 }  // namespace icecore::index

@@ -197,6 +197,7 @@ class pool {
   /// Bytes behind the last segment.
   [[nodiscard]] std::uint64_t room() const noexcept { return size() - std::min(size(), used_end()); }
   void grow_to(std::uint64_t needed);
+  [[nodiscard]] bool extend_in_pieces(std::uint64_t end);
   bool extend_ahead(std::uint64_t size);
   void extend_file(std::uint64_t size, bool huge_pages);
   void recover_growth();

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
+#include "base/threads.hpp"
 #include "pool/file/numa.hpp"
 #include "pool/pool.hpp"
 
@@ -22,12 +23,15 @@ std::uint64_t pool::size_ahead(std::uint64_t needed) const {
   return huge_pages_ && in_memory ? format::round_up(ahead, huge_page_bytes) : ahead;
 }
 
+/// One thread at a time calls this, since it has the lock for space. It does not queue for the lock for growing: that
+/// another thread has grown the file far enough is seen without it, while that thread goes on growing.
 void pool::grow_to(std::uint64_t needed) {
-  const recovering_lock held(space_->growing, [this] { recover_growth(); });
-  if (size() >= needed) return;  // another thread has grown it ahead
-  const std::uint64_t ahead = size_ahead(needed);
-  if (ahead > needed && extend_ahead(ahead)) return;
-  extend_file(needed, false);
+  for (backoff wait; size() < needed; wait.pause()) {
+    const recovering_lock held(space_->growing, std::try_to_lock, [this] { recover_growth(); });
+    if (!held || size() >= needed) continue;
+    const std::uint64_t ahead = size_ahead(needed);
+    if (ahead <= needed || !extend_ahead(ahead)) extend_file(needed, false);
+  }
 }
 
 void pool::grow_ahead() noexcept {
@@ -45,24 +49,37 @@ void pool::grow_ahead() noexcept {
 void pool::grow_in_background() noexcept {
   try {
     while (wants_growth()) {
-      const recovering_lock held(space_->growing, [this] { recover_growth(); });
       const std::uint64_t used_before = used_end();
       const std::uint64_t wanted = room_wanted_.load(std::memory_order_relaxed);  // relaxed: this thread writes it
       const std::uint64_t usual = size_ahead(0);
       if (usual <= size()) return;  // the device has refused more, or there are no addresses
       const std::uint64_t step = std::max(usual, used_before + wanted);
       const std::uint64_t most = capacity() / format::granule_size * format::granule_size;
-      const std::uint64_t ahead = std::min(format::round_up(step, huge_pages_ ? huge_page_bytes : growth_min), most);
-      if (size() >= ahead || !extend_ahead(ahead)) return;
+      if (!extend_in_pieces(std::min(format::round_up(step, huge_pages_ ? huge_page_bytes : growth_min), most))) return;
       // A quarter of the room is to last while the file grows: writers ask when half of it is left.
       constexpr std::uint64_t margin = 4;
       const std::uint64_t used = used_end() - used_before;
-      const std::uint64_t next = std::clamp(margin * used, 2 * growth_min, growth_step_max);
+      // A system may suddenly give memory at a twentieth of its usual speed, and then a small room does not last.
+      constexpr std::uint64_t enough = std::uint64_t{32} << 20;
+      const std::uint64_t least = std::clamp(size() / 16, 2 * growth_min, enough);
+      const std::uint64_t next = std::clamp(margin * used, least, growth_step_max);
       room_wanted_.store(std::max(next, wanted / 2), std::memory_order_relaxed);
     }
   } catch (const std::exception&) {
     return;  // as grow_ahead()
   }
+}
+
+/// A writer that finds no room waits for a piece and not for all. In memory a piece costs little more than its pages;
+/// on a device it costs a sync, so there all of it is one. False if the device has no room.
+bool pool::extend_in_pieces(std::uint64_t end) {
+  const std::uint64_t piece = durability_.medium == medium::memory ? huge_page_bytes : end;
+  while (size() < end) {
+    const recovering_lock held(space_->growing, [this] { recover_growth(); });
+    const std::uint64_t now = size();
+    if (now < end && !extend_ahead(std::min(end, format::round_up(now + piece, format::granule_size)))) return false;
+  }
+  return true;
 }
 
 /// False if the device has no room for this size. Caller holds the lock for growing, here and in what follows.

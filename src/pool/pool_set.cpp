@@ -104,24 +104,46 @@ void pool_set::share(std::span<pool_space> with) {
 
 void pool_set::grow_ahead(link place) noexcept {
   pool* const p = find(link_pool(place));
-  if (p->size() < background_growth_from || other_memory_ == nullptr) return p->grow_ahead();
-  // acquire: pairs with begin_background_growth()
-  background* growth = growth_.load(std::memory_order_acquire);
-  if (growth == nullptr) growth = begin_background_growth();
+  if (p->size() < background_growth_from || other_memory_.empty()) return p->grow_ahead();
+  background* const growth = background_growth();
   if (growth == nullptr) return p->grow_ahead();
-  if (p->wants_growth() || other_memory_->wanted()) growth->ask();
+  const auto wanted = [](const other_memory& m) { return m.of->wanted(); };
+  if (p->wants_growth() || std::ranges::any_of(other_memory_, wanted)) growth->ask();
 }
 
-/// Null if no thread can be made: writers grow the files, as without it.
-background* pool_set::begin_background_growth() noexcept {
+void pool_set::grow_in_background(std::initializer_list<memory_ahead*> other) {
+  for (memory_ahead* of : other) other_memory_.push_back({of, false});
+}
+
+bool pool_set::ask_background() noexcept {
+  background* const growth = background_growth();
+  if (growth != nullptr) growth->ask();
+  return growth != nullptr;
+}
+
+/// The work of the thread. Files first, and between the pieces of other memory: who finds no room in them waits.
+void pool_set::grow_a_piece() noexcept {
+  for (pool* p : there_) {
+    if (p->size() >= background_growth_from) p->grow_in_background();
+  }
+  bool more = false;
+  for (other_memory& each : other_memory_) {
+    if (!each.under_way && !each.of->wanted()) continue;
+    each.under_way = each.of->make_ready();
+    more = more || each.under_way;
+  }
+  if (!more) return;
+  // acquire: as ask_background(). None if it is ending
+  if (background* const growth = growth_.load(std::memory_order_acquire); growth != nullptr) growth->ask();
+}
+
+/// Begins it at the first call. Null if no thread can be made: writers grow the files, as without it.
+background* pool_set::background_growth() noexcept {
+  // acquire: pairs with the store below
+  if (background* const begun = growth_.load(std::memory_order_acquire); begun != nullptr) return begun;
   std::call_once(growth_begins_, [this] {
     try {
-      auto made = std::make_unique<background>([this] {
-        for (pool* p : there_) {
-          if (p->size() >= background_growth_from) p->grow_in_background();
-        }
-        if (other_memory_->wanted()) other_memory_->make_ready();
-      });
+      auto made = std::make_unique<background>([this] { grow_a_piece(); });
       growth_.store(made.release(), std::memory_order_release);  // release: the object is complete
     } catch (const std::exception&) {
       return;
@@ -133,7 +155,7 @@ background* pool_set::begin_background_growth() noexcept {
 void pool_set::end_background_growth() noexcept {
   // acquire, release: as where it begins. Its destruction waits until its work is done.
   std::unique_ptr<background>(growth_.exchange(nullptr, std::memory_order_acq_rel)).reset();
-  other_memory_ = nullptr;
+  other_memory_.clear();
 }
 
 void pool_set::add(std::unique_ptr<pool> one) {

@@ -134,8 +134,10 @@ class pool_set {
   /// one. Call it after allocate(), without holding a lock that other threads wait for.
   void grow_ahead(link place) noexcept;
   /// From now on a thread grows the files ahead, once they are large enough that it matters, if a thread can be made.
-  /// It has other memory ready as well. Before any other thread uses the store.
-  void grow_in_background(memory_ahead& other) noexcept { other_memory_ = &other; }
+  /// It has other memory ready as well, which must outlive it. Before any other thread uses the store.
+  void grow_in_background(std::initializer_list<memory_ahead*> other);
+  /// Has that thread look what is wanted. False if there is none.
+  bool ask_background() noexcept;
   /// Returns when that thread has ended. No other thread uses the store any more.
   void end_background_growth() noexcept;
   /// Calls pool::allocate() on that file, or on another one if its device is full.
@@ -165,7 +167,8 @@ class pool_set {
   void relocate(const options& opening);
   void find_without_root(const options& opening);
   void add(std::unique_ptr<pool> one);
-  [[nodiscard]] background* begin_background_growth() noexcept;
+  [[nodiscard]] background* background_growth() noexcept;
+  void grow_a_piece() noexcept;
   void remove_created_files() const noexcept;
 
   std::filesystem::path path_;
@@ -178,7 +181,11 @@ class pool_set {
   std::vector<absent> missing_;
   /// A smaller file is not worth a thread. Of several, one that is little used does not grow with the others.
   static constexpr std::uint64_t background_growth_from = std::uint64_t{8} << 20;
-  memory_ahead* other_memory_ = nullptr;  // null: writers grow the files
+  struct other_memory {
+    memory_ahead* of;
+    bool under_way;  // of the thread that has it ready
+  };
+  std::vector<other_memory> other_memory_;  // empty: writers grow the files
   std::once_flag growth_begins_;
   std::atomic<background*> growth_{nullptr};  // owned; null until a writer has begun it
 };

@@ -64,6 +64,11 @@ store_core::store_core(store_parts&& parts, heads_kind heads, const history_base
   if (synced_ != nullptr) synced_->begin(clock_->now() - 1, [this] { sync(); });
 }
 
+void store_core::grow_in_background() {
+  pool_->grow_in_background({memory_.get(), lookups_.get()});
+  lookups_->grow_elsewhere([pools = pool_.get()] { return pools->ask_background(); });
+}
+
 store_core::~store_core() {
   settled_.reset();
   companion_.reset();

@@ -174,7 +174,7 @@ class [[gnu::visibility("hidden")]] store_core {
   }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
   /// As options::grow_in_background says. Before any other thread uses the store.
-  void grow_in_background() noexcept { pool_->grow_in_background(*memory_); }
+  void grow_in_background();
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
   /// Whether the store is open for reading while another process may write it.
   [[nodiscard]] bool beside_writer() const noexcept { return beside_writer_; }

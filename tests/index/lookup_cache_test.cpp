@@ -87,6 +87,38 @@ TEST(lookup_cache, grows_with_what_is_looked_up_to_its_bound) {
   EXPECT_EQ(cache.bytes(), bytes_max);
 }
 
+TEST(lookup_cache, grows_piece_by_piece_on_another_thread_if_there_is_one) {
+  constexpr std::uint64_t large = std::uint64_t{16} << 20;
+  constexpr std::uint64_t small = std::uint64_t{256} << 10;
+  lookup_cache cache(large, true);
+  bool answers = true;
+  unsigned asked = 0;
+  cache.grow_elsewhere([&] {
+    ++asked;
+    return answers;
+  });
+  const auto fill = [&] {
+    for (std::uint64_t i = 0; i < 4 * small / 8; ++i) cache.put(hash_of(i), entry_of(i), true);
+  };
+  fill();
+  EXPECT_EQ(cache.bytes(), small) << "a table of less than a huge page grows by itself";
+  EXPECT_EQ(asked, 1U);
+  EXPECT_TRUE(cache.wanted());
+  unsigned pieces = 1;
+  for (; cache.make_ready(); ++pieces) EXPECT_EQ(cache.bytes(), small) << "before all is ready";
+  EXPECT_EQ(pieces, large / huge_page_bytes);
+  EXPECT_EQ(cache.bytes(), large);
+  EXPECT_FALSE(cache.wanted());
+  fill();
+  EXPECT_GT(found_of(cache, small / 8), small / 8 * 8 / 10);
+  lookup_cache alone(large, true);
+  answers = false;
+  alone.grow_elsewhere([&] { return answers; });
+  for (std::uint64_t i = 0; i < 4 * small / 8; ++i) alone.put(hash_of(i), entry_of(i), true);
+  EXPECT_EQ(alone.bytes(), large) << "nobody else grows it";
+  EXPECT_FALSE(alone.wanted());
+}
+
 TEST(lookup_cache, takes_no_memory_if_none_is_allowed_and_knows_nothing_then) {
   for (const std::uint64_t bytes : {std::uint64_t{0}, page_bytes - 1}) {
     lookup_cache cache(bytes, false);
