@@ -4,31 +4,6 @@
 
 namespace icecore {
 
-using format::record_kind;
-
-bool record_layout::plausible() const noexcept {
-  if ((flags & ~format::flags_known) != 0) return false;
-  const bool large = (flags & format::flag_large_value) != 0;
-  if (large != (value_size >= format::large_value_size)) return false;
-  const bool batched = (flags & format::flag_batched) != 0;
-  const bool removed = (flags & format::flag_removed_first) != 0;
-  switch (kind) {
-    case record_kind::entry:
-      return !removed || value_size == 0;
-    case record_kind::insert:
-      return key_size == 0 && !removed;
-    case record_kind::remove:
-      return key_size == 0 && value_size == 0 && !removed;
-    case record_kind::batch:
-      return key_size == 0 && value_size == 0 && flags == 0;
-    case record_kind::tag:
-      return !batched && !removed && value_size <= key_size_max;
-    case record_kind::none:
-      return false;
-  }
-  return false;
-}
-
 link record::batch() const noexcept {
   link l;
   std::memcpy(&l, at_ + layout().batch_link_offset(), sizeof l);

@@ -119,6 +119,29 @@ struct record_layout {
   }
 };
 
+[[gnu::always_inline]] inline bool record_layout::plausible() const noexcept {
+  if ((flags & ~format::flags_known) != 0) return false;
+  const bool large = (flags & format::flag_large_value) != 0;
+  if (large != (value_size >= format::large_value_size)) return false;
+  const bool batched = (flags & format::flag_batched) != 0;
+  const bool removed = (flags & format::flag_removed_first) != 0;
+  switch (kind) {
+    case format::record_kind::entry:
+      return !removed || value_size == 0;
+    case format::record_kind::insert:
+      return key_size == 0 && !removed;
+    case format::record_kind::remove:
+      return key_size == 0 && value_size == 0 && !removed;
+    case format::record_kind::batch:
+      return key_size == 0 && value_size == 0 && flags == 0;
+    case format::record_kind::tag:
+      return !batched && !removed && value_size <= key_size_max;
+    case format::record_kind::none:
+      return false;
+  }
+  return false;
+}
+
 /// A record in mapped memory: a pointer with named accessors.
 class record {
  public:

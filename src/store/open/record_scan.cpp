@@ -17,16 +17,8 @@
 #include "store/open/session.hpp"
 
 namespace icecore::detail {
-namespace {
 
 using format::record_kind;
-
-std::uint64_t load_stamp(record r) noexcept {
-  // acquire: verify reads beside writers; a stamped record is intact
-  return r.header().stamp.load(std::memory_order_acquire);
-}
-
-}  // namespace
 
 struct record_scan::reading {
   segment in;
@@ -324,23 +316,19 @@ std::string record_scan::what_is_wrong(link at) const {
       static_cast<unsigned>(r.kind()));
 }
 
-std::optional<version> record_scan::version_of(link at) const noexcept {
-  const record r(pool_->at(at));
-  const std::uint64_t own = load_stamp(r);
-  const std::uint64_t unmarked = own & ~format::stamp_persisted;
-  if (unmarked != 0 && !pool_->codec().valid(own, at + format::stamp_offset)) return std::nullopt;
-  if (!r.batched()) return unmarked & format::stamp_version_mask;
+/// For a record of a batch whose own stamp, without the persisted bit, is valid or zero.
+version record_scan::version_in_batch(record r, std::uint64_t unmarked) const noexcept {
   const link batch = r.batch();
   const auto* place = place_containing(batch);
   if (place == nullptr || !intact_record(place->in, batch)) {
-    return unmarked == 0 ? std::optional<version>(0) : std::nullopt;
+    return unmarked == 0 ? 0 : unreadable;
   }
   const record b(pool_->at(batch));
   const std::uint64_t stamp = load_stamp(b) & ~format::stamp_persisted;
-  if (b.kind() != record_kind::batch) return std::nullopt;
-  if (stamp != 0 && !pool_->codec().valid(stamp, batch + format::stamp_offset)) return std::nullopt;
+  if (b.kind() != record_kind::batch) return unreadable;
+  if (stamp != 0 && !pool_->codec().valid(stamp, batch + format::stamp_offset)) return unreadable;
   const version v = stamp & format::stamp_version_mask;
-  if (unmarked != 0 && (unmarked & format::stamp_version_mask) != v) return std::nullopt;
+  if (unmarked != 0 && (unmarked & format::stamp_version_mask) != v) return unreadable;
   return v;
 }
 
@@ -408,20 +396,20 @@ bool record_scan::read_record(reading& r) const {
   if (!intact_record(r.in, start)) return pass_damage(r, {r.position, 0, start, what_is_wrong(start)});
   const record rec(pool_->at(start));
   const record_layout layout = rec.layout();
-  const auto v = version_of(start);
-  if (layout.place(r.position) != start && v && counts(r, start, *v)) {
+  const version v = readable_version(start);
+  if (layout.place(r.position) != start && v != unreadable && counts(r, start, v)) {
     return pass_damage(r, {r.position, start, r.position, "a record is missing here: zeros in its place"});
   }
-  if (!v || *v == 0) {  // nothing counts behind a record that never took effect (W2)
-    const char* what = v ? "the record is not stamped" : "the record's stamp is damaged";
+  if (v == unreadable || v == 0) {  // nothing counts behind a record that never took effect (W2)
+    const char* what = v == 0 ? "the record is not stamped" : "the record's stamp is damaged";
     return pass_damage(r, {start, start + layout.size(), start, what, true});
   }
-  if (!counts(r, start, *v)) return false;  // an interrupted write, or one beyond the durable point
+  if (!counts(r, start, v)) return false;  // an interrupted write, or one beyond the durable point
   // a tag's note is read at opening, other values are read later
   const bool check_now = start >= r.fill || how_.large_values || layout.kind == record_kind::tag;
   if ((layout.flags & format::flag_large_value) != 0 && check_now) {
     // if memory survived, a stamped record was written completely
-    const bool interruptible = !memory_survived() && start >= r.fill && *v > root_.durable_version;
+    const bool interruptible = !memory_survived() && start >= r.fill && v > root_.durable_version;
     if (rec.value_intact()) {
       r.into.checked_values.push_back(start);
     } else if (interruptible && !next_counted(r, start + layout.size())) {
@@ -430,13 +418,13 @@ bool record_scan::read_record(reading& r) const {
       report(r.into, start, rec.is_entry() ? "entry" : "record", "the value fails its checksum");
     }
   }
-  if (hides_a_record(r, start, *v)) {
+  if (hides_a_record(r, start, v)) {
     lost_range zeros{r.position, start, r.position, "a record may be missing here: zeros behind a damaged value"};
     zeros.least = r.last;
-    zeros.greatest = *v;
+    zeros.greatest = v;
     r.into.lost.push_back(std::move(zeros));
   }
-  take(r, start, *v);
+  take(r, start, v);
   return r.position < r.end;
 }
 

@@ -29,6 +29,42 @@ struct headed {
   link entry;
 };
 
+/// Sorts by heads: cuts their range into as many even places as there are entries, so that about one comes to each if
+/// they spread evenly, and sorts what comes to the same place. The memory is reused.
+class head_sort {
+ public:
+  void operator()(std::span<headed> entries) {
+    constexpr std::size_t worth_it = 64;
+    if (entries.size() < worth_it) return by_comparing(entries);
+    std::uint64_t least = entries.front().head;
+    std::uint64_t greatest = least;
+    for (const headed& h : entries) {
+      least = std::min(least, h.head);
+      greatest = std::max(greatest, h.head);
+    }
+    const int bits =
+        static_cast<int>(std::bit_width(greatest - least)) - static_cast<int>(std::bit_width(entries.size()));
+    const int shift = std::max(bits, 0);
+    const auto place_of = [&](const headed& h) { return static_cast<std::size_t>((h.head - least) >> shift); };
+    ends_.assign(static_cast<std::size_t>((greatest - least) >> shift) + 2, 0);
+    for (const headed& h : entries) ++ends_[place_of(h) + 1];
+    for (std::size_t i = 1; i < ends_.size(); ++i) ends_[i] += ends_[i - 1];
+    moved_.assign(entries.begin(), entries.end());
+    for (const headed& h : moved_) entries[ends_[place_of(h)]++] = h;
+    std::size_t begin = 0;
+    for (const std::size_t end : std::span(ends_).first(ends_.size() - 1)) {
+      if (end - begin > 1) by_comparing(entries.subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+
+ private:
+  static void by_comparing(std::span<headed> entries) { std::ranges::sort(entries, {}, &headed::head); }
+
+  std::vector<std::size_t> ends_;
+  std::vector<headed> moved_;
+};
+
 /// One sort: the steps of sort_entries(). All threads finish a step before the next one begins.
 class entry_sort {
  public:
@@ -142,9 +178,10 @@ class entry_sort {
     }
     std::atomic<std::size_t> next{0};
     run_on_threads(threads_, [&](unsigned) {
+      head_sort by_heads;
       // relaxed: only hands out numbers
       for (std::size_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < ends_.size();) {
-        if (!crowded(b)) sort_bucket(begin_of(b), ends_[b], out);
+        if (!crowded(b)) sort_bucket(begin_of(b), ends_[b], out, by_heads);
       }
     });
   }
@@ -163,8 +200,8 @@ class entry_sort {
   }
 
   /// Equal keys have equal heads, so they are in one bucket, and next to each other once it is sorted.
-  void sort_bucket(std::size_t begin, std::size_t end, std::span<link> out) {
-    sort_by_heads(std::span(sorted_.get() + begin, end - begin), prefix_, tie_levels);
+  void sort_bucket(std::size_t begin, std::size_t end, std::span<link> out, head_sort& by_heads) {
+    sort_by_heads(std::span(sorted_.get() + begin, end - begin), prefix_, tie_levels, by_heads);
     for (std::size_t i = begin; i < end; ++i) {
       out[i] = sorted_[i].entry;
       const bool tie = i > begin && sorted_[i - 1].head == sorted_[i].head;
@@ -175,17 +212,17 @@ class entry_sort {
   }
 
   /// Sorts entries whose heads lie behind `prefix`.
-  void sort_by_heads(std::span<headed> entries, std::size_t prefix, unsigned levels) const {
-    std::ranges::sort(entries, {}, &headed::head);
+  void sort_by_heads(std::span<headed> entries, std::size_t prefix, unsigned levels, head_sort& by_heads) const {
+    by_heads(entries);
     for (std::size_t begin = 0, end; begin < entries.size(); begin = end) {
       end = begin + 1;
       while (end < entries.size() && entries[end].head == entries[begin].head) ++end;
-      if (end - begin > 1) sort_ties(entries.subspan(begin, end - begin), prefix, levels);
+      if (end - begin > 1) sort_ties(entries.subspan(begin, end - begin), prefix, levels, by_heads);
     }
   }
 
   /// Many ties get heads behind what their keys share: then each key is read twice, and not at each comparison.
-  void sort_ties(std::span<headed> ties, std::size_t prefix, unsigned levels) const {
+  void sort_ties(std::span<headed> ties, std::size_t prefix, unsigned levels, head_sort& by_heads) const {
     std::size_t common = prefix;
     if (levels > 0 && ties.size() >= ties_min) {
       const std::string_view first = key_of(ties.front().entry);
@@ -197,7 +234,7 @@ class entry_sort {
       return;
     }
     for (headed& h : ties) h.head = index::head_of(key_of(h.entry), common);
-    sort_by_heads(ties, common, levels - 1);
+    sort_by_heads(ties, common, levels - 1, by_heads);
   }
 
   const address_space& space_;
