@@ -11,8 +11,10 @@
 // value before.
 //
 // Threads: a range belongs to one thread. Lifetime: views are valid as long as the range that they came from.
-// Cost: O(keys of the store) + O(records of these versions), whatever the filter; a feed (feed.hpp) costs the changes
-//   alone. With the index `hash` the keys are sorted first: O(n log n). Memory: 16 bytes for each change of one key.
+// Cost: O(records written since the older version), if the store has been open since then and if these are at most a
+//   sixteenth of its keys, or few, and within the last 128 MiB written. Else O(keys of the store) + O(records of these
+//   versions), whatever the filter; with the index `hash` the keys are sorted first: O(n log n). Memory: 16 bytes for
+//   each change of one key.
 // Source: extract_history, IPDPS 2022, section II, for all keys.
 #pragma once
 

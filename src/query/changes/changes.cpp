@@ -10,11 +10,25 @@
 #include "query/changes/walk.hpp"
 #include "query/once/collected.hpp"
 #include "query/once/matching.hpp"
+#include "store/feed/written_keys.hpp"
 
 namespace icecore {
 
 using detail::change_block;
 using detail::change_walk;
+
+namespace {
+
+/// Links in key order to all keys that may have changes in (after, up_to]; `kept` as in_key_order_if_written() says.
+template <class Engine>
+const index::ordered_links& keys_of_changes(const Engine& engine, const std::vector<detail::key_range>& ranges,
+                                            std::shared_ptr<const detail::sorted_keys>& kept, version after,
+                                            version up_to, unsigned threads = 1) {
+  if (detail::are_single_keys(ranges)) return detail::in_key_order_within(engine, ranges, kept, threads);
+  return detail::in_key_order_if_written(engine, kept, after, up_to, threads);
+}
+
+}  // namespace
 
 struct [[gnu::visibility("hidden")]] change_range::walk {
   pin holds;
@@ -24,6 +38,7 @@ struct [[gnu::visibility("hidden")]] change_range::walk {
   filter where;
   std::vector<detail::key_range> ranges{};
   std::shared_ptr<const detail::sorted_keys> kept{};
+  const index::ordered_links* links = nullptr;
   std::optional<change_walk> changes{};
   detail::scratch memory{};
   change_block block{};
@@ -33,16 +48,23 @@ struct [[gnu::visibility("hidden")]] change_range::walk {
   [[nodiscard]] std::vector<detail::scan_bounds> all_bounds() const {
     return detail::within_ranges(ranges, detail::scan_bounds(bounds));
   }
+  void begin();
   /// The next block with matches; none at the end.
   void load();
 };
+
+void change_range::walk::begin() {
+  kept.reset();
+  links = detail::with_engine(detail::usable_core(holds),
+                              [&](const auto& engine) { return &keys_of_changes(engine, ranges, kept, after, up_to); });
+  changes.emplace(after, up_to, all_bounds());
+}
 
 void change_range::walk::load() {
   matches.clear();
   position = 0;
   detail::with_engine(detail::usable_core(holds), [&](const auto& engine) {
-    const index::ordered_links& links = detail::in_key_order(engine, kept);
-    while (matches.empty() && changes->next(engine, links, detail::whole_change, block)) {
+    while (matches.empty() && changes->next(engine, *links, detail::whole_change, block)) {
       for (detail::row_mask found = where.program().test(block.as_rows(), memory); found != 0; found &= found - 1) {
         matches.push_back(block.change(static_cast<std::size_t>(std::countr_zero(found))));
       }
@@ -59,7 +81,7 @@ change_range::change_range(change_range&&) noexcept = default;
 change_range& change_range::operator=(change_range&&) noexcept = default;
 
 change_range::iterator change_range::begin() & {
-  walk_->changes.emplace(walk_->after, walk_->up_to, walk_->all_bounds());
+  walk_->begin();
   walk_->load();
   return iterator(this);
 }
@@ -92,7 +114,7 @@ void visit_changes(const Engine& engine, version after, version up_to, const key
   reads.changes = reads.changes || program.needs().changes;
   const std::vector<detail::key_range> ranges = program.key_ranges();
   std::shared_ptr<const detail::sorted_keys> kept;
-  const index::ordered_links& links = detail::in_key_order(engine, kept, threads);
+  const index::ordered_links& links = keys_of_changes(engine, ranges, kept, after, up_to, threads);
   const auto parts = detail::parts_of_keys(engine, links, within, threads);
   make(parts.size());
   detail::run_parts(parts.size(), threads, [&](std::size_t p, const std::atomic<bool>& stopped) {

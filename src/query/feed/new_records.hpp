@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/raise.hpp"
 #include "query/feed/key_pass.hpp"
+#include "store/feed/written_records.hpp"
 
 namespace icecore::detail {
 
@@ -103,30 +103,12 @@ class new_records {
   /// Goes to the range's next record that may be a change of a version greater than `told`; false at its end.
   template <class Engine>
   [[nodiscard]] bool seek(const Engine& engine, range& r, version told) const {
-    const auto& histories = engine.histories();
-    while (r.at < r.to) {
-      const record one = histories.at(r.at);
-      // complete operations do not change any more (F1): plain reads. Between records there are zeros
-      std::uint64_t first_word = 0;
-      std::memcpy(&first_word, one.address(), sizeof first_word);
-      if (first_word == 0) {
-        r.at += sizeof first_word;
-        continue;
-      }
-      const record_layout layout = one.layout();
-      if (!one.has_known_kind() || !layout.plausible() || r.at + layout.size() > r.to) {
-        raise(errc::damaged,
-              "{}: damaged at byte {} (record): no record begins here, where a writer has put one "
-              "since the store was opened",
-              core_->the_pool().origin(r.at), link_offset(r.at));
-      }
-      if (one.is_entry() || one.is_update()) {
-        r.next = histories.stamp_of(r.at);  // 0: of a batch that never takes effect
-        if (r.next > told) return true;
-      }
-      r.at += layout.size();
+    for (;; r.at = behind(engine, r.at)) {
+      r.at = next_of_key(engine, r.at, r.to);
+      if (r.at >= r.to) return false;
+      r.next = engine.histories().stamp_of(r.at);  // 0: of a batch that never takes effect
+      if (r.next > told) return true;
     }
-    return false;
   }
 
   template <class Engine>
@@ -167,7 +149,7 @@ class new_records {
     do {
       histories.persist_before_return(r.at);
       if (!changes_nothing(engine, r.at)) out.push_back({now, r.at});
-      r.at += histories.at(r.at).layout().size();
+      r.at = behind(engine, r.at);
       if (!seek(engine, r, now - 1)) return false;
     } while (r.next == now);
     return true;

@@ -3,6 +3,7 @@
 
 #include "icecore/snapshot.hpp"
 #include "store/engine.hpp"
+#include "store/feed/written_keys.hpp"
 #include "store/read/scan.hpp"
 
 namespace icecore {
@@ -13,10 +14,16 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
   version after;
   key_bounds bounds;
   std::shared_ptr<const detail::sorted_keys> kept{};
+  const index::ordered_links* links = nullptr;
   std::optional<detail::block_walk> blocks{};
 
   void begin() {
     kept.reset();
+    links = detail::with_engine(detail::usable_core(holds), [&](const auto& engine) {
+      const bool one_key = bounds.from && bounds.to && *bounds.to == *bounds.from + '\0';
+      return one_key ? &detail::in_key_order(engine, kept)
+                     : &detail::in_key_order_if_written(engine, kept, std::min(before, after), std::max(before, after));
+    });
     detail::scan_bounds within(bounds);
     within.of_closed_version = true;
     blocks.emplace(std::vector{within});
@@ -81,7 +88,7 @@ icecore::version diff_range::after() const { return walk_->after; }
 const key_bounds& diff_range::bounds() const { return walk_->bounds; }
 
 diff_range::iterator diff_range::begin() & {
-  static_cast<void>(detail::usable_core(holds()));
+  static_cast<void>(holds());
   walk_->begin();
   load();
   return iterator(this);
@@ -96,9 +103,8 @@ void diff_range::load() {
   block_.clear();
   position_ = 0;
   detail::with_engine(detail::usable_core(walk_->holds), [&](const auto& engine) {
-    const index::ordered_links& links = detail::in_key_order(engine, walk_->kept);
     while (block_.empty()) {
-      const detail::walked_entries entries = walk_->blocks->next(engine, links);
+      const detail::walked_entries entries = walk_->blocks->next(engine, *walk_->links);
       if (entries.empty()) return;
       walk_->append(engine, entries, block_);
     }
