@@ -73,11 +73,12 @@ void pool::grow_in_background() noexcept {
 /// A writer that finds no room waits for a piece and not for all. In memory a piece costs little more than its pages;
 /// on a device it costs a sync, so there all of it is one. False if the device has no room.
 bool pool::extend_in_pieces(std::uint64_t end) {
-  const std::uint64_t piece = durability_.medium == medium::memory ? huge_page_bytes : end;
+  const bool in_memory = durability_.medium == medium::memory;
   while (size() < end) {
     const recovering_lock held(space_->growing, [this] { recover_growth(); });
-    const std::uint64_t now = size();
-    if (now < end && !extend_ahead(std::min(end, format::round_up(now + piece, format::granule_size)))) return false;
+    // to where the next huge page begins: one that lies in two pieces would become small pages
+    const std::uint64_t piece_end = format::round_up(size() + 1, huge_page_bytes);
+    if (size() < end && !extend_ahead(in_memory ? std::min(end, piece_end) : end)) return false;
   }
   return true;
 }
