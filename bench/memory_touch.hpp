@@ -17,8 +17,9 @@ enum class memory_state : std::uint8_t {
   return state == memory_state::warm ? "warm" : "cold";
 }
 
-/// Writes an unnamed file of this many bytes, at most half of the free space, and deletes it, so the next process that
-/// takes memory finds it touched. Does nothing on file systems that are not in memory, or if it fails.
+/// Writes an unnamed file of this many bytes, and as many in huge pages, together at most half of the free space, and
+/// gives all back, so the next process that takes memory of either kind finds it touched. Does nothing on file systems
+/// that are not in memory, or if it fails.
 void touch_memory(const std::filesystem::path& folder, std::uint64_t bytes) noexcept;
 
 }  // namespace icecore::bench

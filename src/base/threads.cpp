@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -81,15 +82,32 @@ unsigned take_thread_number() noexcept {
 
 }  // namespace detail
 
-unsigned core_count() noexcept {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    const int n = CPU_COUNT(&set);
-    if (n > 0) return static_cast<unsigned>(n);
+namespace {
+
+/// The cores on which the calling thread may run; none if the kernel does not say.
+struct core_set {
+  cpu_set_t cores;
+  int count = 0;
+
+  core_set() noexcept {
+    CPU_ZERO(&cores);
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0) count = CPU_COUNT(&cores);
   }
-  const unsigned n = std::thread::hardware_concurrency();
-  return n > 0 ? n : 1;
+};
+
+const core_set at_load;
+
+}  // namespace
+
+unsigned core_count() noexcept {
+  const core_set own;
+  const int n = own.count == 1 ? at_load.count : own.count;
+  return static_cast<unsigned>(n > 0 ? n : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+}
+
+void leave_core_of_maker() noexcept {
+  if (at_load.count <= 1 || core_set().count != 1) return;
+  (void)sched_setaffinity(0, sizeof at_load.cores, &at_load.cores);  // if it is refused, the core is shared
 }
 
 void prepare_all_threads_barrier() noexcept {
@@ -116,7 +134,10 @@ void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body)
     std::vector<std::jthread> others;
     for (unsigned i = 1; i < threads; ++i) {
       try {
-        others.emplace_back(guarded, i);
+        others.emplace_back([&guarded, i] {
+          leave_core_of_maker();
+          guarded(i);
+        });
       } catch (const std::system_error&) {
         guarded(i);  // no more threads can be created: run it here
       }

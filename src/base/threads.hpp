@@ -23,8 +23,14 @@ extern std::atomic<std::uint64_t> forks;
   return own != detail::no_number ? own : detail::take_thread_number();
 }
 
-/// The number of cores on which this process may run, at least 1.
+// A program may bind its threads to cores, one to each. A thread that this library makes would inherit that from the
+// program's thread, and both would share the core. So it leaves it, for the cores that the process had when the library
+// was loaded; it stays if the program's thread may use several cores, since then these are a limit.
+
+/// The number of cores on which threads that this one makes may run, at least 1.
 [[nodiscard]] unsigned core_count() noexcept;
+/// For a thread that the library has made, before it does anything else. One system call, or two.
+void leave_core_of_maker() noexcept;
 
 /// `asked`, or all cores if it is 0.
 [[nodiscard]] inline unsigned thread_count(unsigned asked) noexcept { return asked == 0 ? core_count() : asked; }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "base/background/background.hpp"
 
 namespace icecore {
 namespace {
@@ -136,6 +139,50 @@ TEST(threads, run_on_threads_throws_on_after_all_have_ended) {
                               }),
                std::runtime_error);
   EXPECT_EQ(ended, 3);
+}
+
+TEST(threads, of_one_that_is_bound_to_a_core_run_on_all_cores_of_the_process) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  const int all = CPU_COUNT(&before);
+  if (all < 2) GTEST_SKIP() << "there is one core";
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(core_count(), static_cast<unsigned>(all));
+    const auto own_cores = [] {
+      cpu_set_t own;
+      return sched_getaffinity(0, sizeof own, &own) == 0 ? CPU_COUNT(&own) : 0;
+    };
+    run_on_threads(2, [&](unsigned i) { EXPECT_EQ(own_cores(), i == 0 ? 1 : all); });
+    std::atomic<int> of_background{0};
+    background work([&] { of_background = own_cores(); });
+    work.ask();
+    while (of_background == 0) std::this_thread::yield();
+    EXPECT_EQ(of_background, all);
+  }).join();
+}
+
+TEST(threads, of_one_that_may_use_several_cores_stay_on_these) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  if (CPU_COUNT(&all) < 3) GTEST_SKIP() << "no two cores are fewer than all";
+  std::thread([&] {
+    cpu_set_t two;
+    CPU_ZERO(&two);
+    for (std::size_t core = 0; CPU_COUNT(&two) < 2; ++core) {
+      if (CPU_ISSET(core, &all)) CPU_SET(core, &two);
+    }
+    ASSERT_EQ(sched_setaffinity(0, sizeof two, &two), 0);
+    EXPECT_EQ(core_count(), 2U);
+    run_on_threads(2, [&](unsigned) {
+      cpu_set_t own;
+      ASSERT_EQ(sched_getaffinity(0, sizeof own, &own), 0);
+      EXPECT_TRUE(CPU_EQUAL(&own, &two));
+    });
+  }).join();
 }
 
 TEST(threads, there_is_a_core_to_run_on) {

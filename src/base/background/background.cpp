@@ -27,6 +27,7 @@ background::background(std::function<void()> work) : work_(std::move(work)), for
 // stop() says that it stops before it asks, and the thread takes the question before it looks whether to stop. So it
 // sees it after the last question at the latest. A question during the work is answered by another round.
 void background::run() noexcept {
+  leave_core_of_maker();
   for (;;) {
     state_.wait(idle, std::memory_order_acquire);
     state_.exchange(idle, std::memory_order_acq_rel);

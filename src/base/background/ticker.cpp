@@ -25,6 +25,7 @@ struct ticking_task::ticker {
   std::uint64_t begun = 0;
 
   void run(std::uint64_t mine) {
+    leave_core_of_maker();
     std::unique_lock lock(mutex);
     while (!changed.wait_for(lock, interval, [&] { return begun != mine; })) {
       for (const ticking_task* const task : tasks) task->work_();

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <new>
-#include <system_error>
-#include <thread>
 
+#include "base/threads.hpp"
 #include "index/btree/btree.hpp"
 
 namespace icecore::index {
@@ -16,21 +15,15 @@ template <class Work>
 void for_each_in_parallel(std::size_t count, unsigned threads, const Work& work) {
   constexpr std::size_t share = 64;
   std::atomic<std::size_t> next{0};
-  const auto run = [&] {
+  const auto useful = static_cast<unsigned>(std::min<std::size_t>(threads, count / share + 1));
+  run_on_threads(useful, [&](unsigned) {
     for (;;) {
       // Relaxed: only hands out numbers; the joins publish the results.
       const std::size_t first = next.fetch_add(share, std::memory_order_relaxed);
       if (first >= count) return;
       for (std::size_t i = first; i < std::min(first + share, count); ++i) work(i);
     }
-  };
-  std::vector<std::jthread> helpers;
-  try {
-    for (unsigned t = 1; t < threads && t * share < count; ++t) helpers.emplace_back(run);
-  } catch (const std::system_error&) {
-    // No more threads are available: the existing ones do all the work.
-  }
-  run();
+  });
 }
 
 }  // namespace

@@ -98,7 +98,11 @@ void query_run::go() {
   if (!begun_run_) return;  // it is finished
   const bool by_pages = core_->the_pool().persist().by_pages();
   std::jthread publisher;
-  if (by_pages) publisher = std::jthread([this] { publish_until_done(); });
+  if (by_pages)
+    publisher = std::jthread([this] {
+      leave_core_of_maker();
+      publish_until_done();
+    });
   std::exception_ptr failed;
   try {
     const auto parts = static_cast<unsigned>(q_->definition().parts());
