@@ -10,7 +10,9 @@
 //
 // Threads: any number of threads may call any function at once, except close(), the destructor and the move operations.
 //   Finds and scans take no lock; they wait for a writer only while it changes the index node that they read. Writers
-//   of different keys rarely wait for each other. See docs/guarantees.md (G1 to G3).
+//   of different keys rarely wait for each other. See docs/guarantees.md (G1 to G3). Threads that the library makes
+//   (for scans on several, for memory ahead, for what readers beside the writer may see) run on the cores of the thread
+//   that makes them; if that is bound to one core, on all that the process had when the library was loaded.
 // Durability: the mode the store was opened with; `durability()` reports what the device provides.
 // Lifetime: what a read returns keeps its bytes valid: values, snapshots, cursors, ranges, histories, differences and
 //   lists each hold a pin (pin.hpp) and may outlive the store. A view copied out of one of them (a std::string_view) is
