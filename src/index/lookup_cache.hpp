@@ -85,8 +85,8 @@ class lookup_cache final : public memory_ahead {
   /// threads use the table.
   void grow_elsewhere(std::function<bool()> ask) { ask_ = std::move(ask); }
   [[nodiscard]] bool wanted() const noexcept override {
-    return asked_.load(std::memory_order_relaxed);
-  }  // relaxed: a hint
+    return asked_.load(std::memory_order_relaxed);  // relaxed: a hint
+  }
   /// The table is as before until all of its new memory is ready.
   bool make_ready() noexcept override;
 
