@@ -12,8 +12,8 @@
 #include <limits>
 #include <new>
 
-#include "base/address_space.hpp"
 #include "base/bytes.hpp"
+#include "base/memory/address_space.hpp"
 
 namespace icecore::index {
 namespace {

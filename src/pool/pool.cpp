@@ -7,10 +7,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/address_space.hpp"
 #include "base/bytes.hpp"
+#include "base/memory/address_space.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "base/raise.hpp"
-#include "base/sanitizer.hpp"
 #include "pool/file/numa.hpp"
 #include "pool/root/boot.hpp"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 
 #if defined(ICECORE_UNDER_ADDRESS_SANITIZER) || defined(ICECORE_UNDER_THREAD_SANITIZER)
 #include <cstdlib>

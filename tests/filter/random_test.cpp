@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "filter/results/projection.hpp"
 #include "filter/tree/explain.hpp"
 #include "reference.hpp"

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 
 namespace icecore::index {
 namespace {

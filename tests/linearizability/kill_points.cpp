@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "pool/file/persist.hpp"
 #include "store/core.hpp"
 

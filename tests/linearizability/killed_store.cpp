@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "content.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <new>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "failing_calls.hpp"
 #include "scratch_folder.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <grpc/health/v1/health.grpc.pb.h>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "doors/grpc/connection_users.hpp"
 #include "doors/grpc/library_log.hpp"
 #include "doors/grpc/listener.hpp"

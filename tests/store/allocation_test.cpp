@@ -10,7 +10,7 @@
 #include <functional>
 #include <new>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "icecore/icecore.hpp"
 #include "pool/pool.hpp"
 #include "support/expect.hpp"

@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "icecore/icecore.hpp"
 #include "store/beside/settled_point.hpp"
 #include "store/core.hpp"

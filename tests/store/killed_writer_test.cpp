@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "icecore/icecore.hpp"
 #include "store/core.hpp"
 #include "support/expect.hpp"

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "history/clock.hpp"
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"

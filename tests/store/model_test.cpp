@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "support/script.hpp"
 
 namespace rc {

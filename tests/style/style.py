@@ -26,6 +26,7 @@ LAYERS = {
     "pool": {"base"},
     "index": {"base", "pool"},
     "history": {"base", "pool"},
+    "stratum": {"base"},
     "store": {"base", "pool", "index", "history"},
     "query": {"base", "filter", "pool", "index", "history", "store"},
     "cluster": {"base"},

@@ -25,8 +25,8 @@
 #include <mutex>
 #include <new>
 
+#include "base/memory/sanitizer.hpp"
 #include "base/raise.hpp"
-#include "base/sanitizer.hpp"
 
 #if defined(ICECORE_UNDER_THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>

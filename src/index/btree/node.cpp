@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 
 namespace icecore::index {
 namespace {

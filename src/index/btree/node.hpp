@@ -30,11 +30,11 @@
 #include <limits>
 #include <string_view>
 
-#include "base/sanitizer.hpp"
+#include "base/key_head.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "index/arena.hpp"
 #include "index/btree/optimistic_lock.hpp"
 #include "index/index.hpp"
-#include "index/key_head.hpp"
 #include "pool/link.hpp"
 
 namespace icecore::index {

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/key_head.hpp"
 #include "index/arena.hpp"
 #include "index/free_list.hpp"
 #include "index/index.hpp"
-#include "index/key_head.hpp"
 #include "pool/link.hpp"
 
 namespace icecore::index {

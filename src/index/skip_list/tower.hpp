@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/key_head.hpp"
 #include "index/arena.hpp"
 #include "index/index.hpp"
-#include "index/key_head.hpp"
 #include "pool/link.hpp"
 
 namespace icecore::index {

@@ -9,8 +9,8 @@
 #include <span>
 #include <utility>
 
+#include "base/key_head.hpp"
 #include "base/threads.hpp"
-#include "index/key_head.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -105,7 +105,7 @@ class entry_sort {
       std::size_t prefix = first.size();
       for (const link e : parts_[t]) {
         if (prefix <= prefix_) break;
-        prefix = index::common_prefix(first.substr(0, prefix), key_of(e));
+        prefix = common_prefix(first.substr(0, prefix), key_of(e));
       }
       prefixes[t] = prefix;
     });
@@ -122,7 +122,7 @@ class entry_sort {
       std::uint64_t low = least[t];
       std::uint64_t high = 0;
       for (const link e : parts_[t]) {
-        const std::uint64_t head = index::head_of(key_of(e), prefix_);
+        const std::uint64_t head = head_of(key_of(e), prefix_);
         low = std::min(low, head);
         high = std::max(high, head);
         run.push_back({head, e});
@@ -227,13 +227,13 @@ class entry_sort {
     if (levels > 0 && ties.size() >= ties_min) {
       const std::string_view first = key_of(ties.front().entry);
       common = first.size();
-      for (const headed& h : ties) common = index::common_prefix(first.substr(0, common), key_of(h.entry));
+      for (const headed& h : ties) common = common_prefix(first.substr(0, common), key_of(h.entry));
     }
     if (common == prefix) {
       std::ranges::sort(ties, {}, [&](const headed& h) { return key_of(h.entry); });
       return;
     }
-    for (headed& h : ties) h.head = index::head_of(key_of(h.entry), common);
+    for (headed& h : ties) h.head = head_of(key_of(h.entry), common);
     sort_by_heads(ties, common, levels - 1, by_heads);
   }
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 
 #if defined(ICECORE_UNDER_ADDRESS_SANITIZER) || defined(ICECORE_UNDER_THREAD_SANITIZER)
 #define ICECORE_TESTS_SANITIZED_MEMORY 1

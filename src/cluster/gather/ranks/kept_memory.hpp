@@ -14,7 +14,7 @@
 #include <mutex>
 #include <utility>
 
-#include "base/sanitizer.hpp"
+#include "base/memory/sanitizer.hpp"
 
 namespace icecore::ranks {
 

@@ -25,7 +25,7 @@
 #include <string_view>
 
 #include "base/checksum.hpp"
-#include "index/key_head.hpp"
+#include "base/key_head.hpp"
 #include "pool/format.hpp"
 
 namespace icecore::index {

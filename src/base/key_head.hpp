@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace icecore::index {
+namespace icecore {
 
 /// The head of a key of fewer than 8 bytes.
 [[nodiscard, gnu::noinline]] inline std::uint64_t short_head_of(std::string_view key,
@@ -53,4 +53,4 @@ struct sought_key {
   return static_cast<std::size_t>(std::mismatch(a.data(), a.data() + size, b.data()).first - a.data());
 }
 
-}  // namespace icecore::index
+}  // namespace icecore

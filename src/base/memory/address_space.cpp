@@ -1,4 +1,4 @@
-#include "base/address_space.hpp"
+#include "base/memory/address_space.hpp"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,0 +1,171 @@
+#include "stratum/block/block.hpp"
+
+#include <algorithm>
+
+#include "base/checksum.hpp"
+
+namespace icecore::stratum {
+
+using namespace format;
+
+std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t guess) const noexcept {
+  // Mostly the guess is wrong by a few. So the keys around it are all compared, without a branch that would be guessed
+  // wrongly half of the time.
+  constexpr std::uint32_t window = 16;
+  const std::uint32_t all = keys();
+  if (all <= window) return less_among(sought, 0, all);
+  const std::uint32_t begin = std::min(guess - std::min(guess, window / 2), all - window);
+  const std::uint32_t less = less_among(sought, begin, window);
+  if ((less > 0 || begin == 0) && (less < window || begin + window == all)) return begin + less;
+  // Otherwise outwards from there, in doubling steps.
+  std::uint32_t from = begin + window;
+  std::uint32_t end = all;
+  if (less > 0) {
+    for (std::uint32_t step = window; step < end - from; step *= 2) {
+      if (head(from + step - 1) >= sought) {
+        end = from + step - 1;
+        break;
+      }
+      from += step;
+    }
+  } else {
+    from = 0;
+    end = begin;
+    for (std::uint32_t step = window; step <= end; step *= 2) {
+      if (head(end - step) < sought) {
+        from = end - step + 1;
+        break;
+      }
+      end -= step;
+    }
+  }
+  while (from < end) {
+    const std::uint32_t middle = from + (end - from) / 2;
+    const bool is_less = head(middle) < sought;
+    from = is_less ? middle + 1 : from;
+    end = is_less ? end : middle;
+  }
+  return from;
+}
+
+std::uint32_t block::less_among(std::uint64_t sought, std::uint32_t begin, std::uint32_t count) const noexcept {
+  std::uint32_t less = 0;
+  for (std::uint32_t i = 0; i < count; ++i) less += head(begin + i) < sought ? 1 : 0;
+  return less;
+}
+
+block::place block::seek(const sought_key& key, std::uint32_t guess) const noexcept {
+  std::uint64_t sought = key.head;
+  if (!has(block_flags::keys_in_slots) && header().prefix_size > 0) {
+    const std::string_view prefix = this->key(0).substr(0, header().prefix_size);
+    const int order = key.bytes.substr(0, prefix.size()).compare(prefix);
+    if (order != 0) return {order < 0 ? 0 : keys(), false};
+    sought = key.head_behind(header().prefix_size);
+  }
+  std::uint32_t at = first_not_less(sought, guess);
+  if (has(block_flags::keys_in_slots) && key.bytes.size() == header().key_size) {  // the head is the key
+    return {at, at < keys() && head(at) == sought};
+  }
+  // Heads may tie. Mostly the first one's key is the one sought.
+  for (std::uint32_t end = keys(), middle = at; at < end; middle = at + (end - at) / 2) {
+    const int order = this->key(middle).compare(key.bytes);
+    if (order == 0) return {middle, true};
+    if (order > 0) {
+      end = middle;
+    } else {
+      at = middle + 1;
+    }
+  }
+  return {at, false};
+}
+
+const char* block::check(const std::byte* at, std::uint64_t size, std::uint32_t seed) noexcept {
+  block_header header;
+  if (size < sizeof header + block_padding) return "no block has so few bytes";
+  std::memcpy(&header, at, sizeof header);
+  if (header.size != size || size % block_alignment != 0) return "the block's size is not what the fence says";
+  if (crc32c(seed, at + sizeof header.crc, header.size - sizeof header.crc) != header.crc) return "checksum mismatch";
+  const block b(at);
+  if (const char* what = b.parts_fail()) return what;
+  if (const char* what = b.keys_fail()) return what;
+  return b.rows_fail();
+}
+
+const char* block::parts_fail() const noexcept {
+  const block_header& h = header();
+  if (h.keys == 0 || h.records < h.keys || (h.flags & ~block_flags::known) != 0) return "the counts cannot be true";
+  if (h.version_bytes == 0 || h.version_bytes > packed_version_bytes_max || h.least == 0 || h.least > h.greatest ||
+      h.greatest > version_max) {
+    return "the versions cannot be true";
+  }
+  if (h.size_bytes == 3 || h.size_bytes > 4) return "the sizes cannot be true";
+  if (has(block_flags::keys_in_slots) &&
+      (!has(block_flags::keys_of_one_size) || h.key_size == 0 || h.key_size > sizeof(std::uint64_t))) {
+    return "the keys' size cannot be true";
+  }
+  if (has(block_flags::rows_of_one_size) && (h.size_bytes != 0 || h.keys != h.records || has(block_flags::aligned))) {
+    return "the rows' size cannot be true";
+  }
+  const std::uint32_t slot = head_bytes() + (has(block_flags::rows_of_one_size) ? 0 : number_bytes()) +
+                             (has(block_flags::keys_of_one_size) ? 0 : number_bytes());
+  if (h.slot_bytes != slot) return "the slots cannot be true";
+  // 64-bit numbers, so that nothing overflows.
+  if (h.end > h.size - block_padding) return "the parts cannot be true";
+  std::uint64_t at = sizeof h + std::uint64_t{h.keys} * slot;
+  if (h.keys_at != at || at > h.end) return "the parts cannot be true";
+  if (!has(block_flags::keys_in_slots)) {
+    at += has(block_flags::keys_of_one_size) ? std::uint64_t{h.keys} * h.key_size : key_end(h.keys - 1U);
+  }
+  if (h.rows_at != at || at > h.end) return "the parts cannot be true";
+  if (has(block_flags::rows_of_one_size) &&
+      h.rows_at + std::uint64_t{h.keys} * (std::uint64_t{h.version_bytes} + h.value_size) != h.end) {
+    return "the parts cannot be true";
+  }
+  return nullptr;
+}
+
+const char* block::keys_fail() const noexcept {
+  if (!has(block_flags::keys_of_one_size)) {
+    for (std::uint32_t i = 1; i < header().keys; ++i) {
+      if (key_end(i) < key_end(i - 1)) return "the keys' ends do not ascend";
+    }
+  }
+  if (header().prefix_size > key(0).size()) return "the prefix cannot be true";
+  const std::string_view prefix = key(0).substr(0, header().prefix_size);
+  for (std::uint32_t i = 0; i < header().keys; ++i) {
+    if (i > 0 && key(i - 1) >= key(i)) return "the keys are not in order";
+    if (!key(i).starts_with(prefix) || key(i).size() > key_size_max) return "a key cannot be true";
+    if (!has(block_flags::keys_in_slots) && head(i) != head_of(key(i), prefix.size())) return "a head is not its key's";
+  }
+  return nullptr;
+}
+
+const char* block::rows_fail() const noexcept {
+  version least = version_max;
+  version greatest = 0;
+  std::uint64_t records = 0;
+  const row_reader rows(*this);
+  std::uint64_t at = header().rows_at;
+  for (std::uint32_t i = 0; i < header().keys; ++i) {
+    if (header().rows_at + row(i) != at) return "a key's rows do not begin where the one before ends";
+    const std::uint64_t end = rows_end(i);
+    if (end <= at || end > header().end) return "a key has no rows";
+    version newer = version_max + 1;
+    while (at < end) {
+      const read_row r = rows.read(at);  // reads less than 16 bytes behind `at`
+      if (r.end > end) return "a row is longer than what there is";
+      if (r.record.kind > packed_kind::removal) return "a record's kind is unknown";
+      if (r.record.stamped >= newer) return "the versions of a key do not descend";
+      newer = r.record.stamped;
+      least = std::min(least, newer);
+      greatest = std::max(greatest, newer);
+      ++records;
+      at = r.end;
+    }
+  }
+  if (at != header().end || records != header().records) return "the counts cannot be true";
+  if (least != header().least || greatest != header().greatest) return "the versions cannot be true";
+  return nullptr;
+}
+
+}  // namespace icecore::stratum

@@ -1,0 +1,235 @@
+// One block of an extent, read where it lies: some neighbouring keys with their records (extent_format.hpp).
+//
+//   const block b(bytes);                        // block::check() has accepted it
+//   const auto [i, is_there] = b.seek(sought_key("layer1/bias"));
+//   if (is_there) if (const auto r = b.newest_at(i, v)) use(r->value);
+//
+// Threads: a block is immutable; any.
+// Precondition of everything but check(): check() found nothing. Lifetime: views lead into the block's bytes.
+// Cost: seek() O(log keys), with a good guess O(1); newest_at() O(records of the key in this block); the others O(1).
+#pragma once
+
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "base/key_head.hpp"
+#include "stratum/block/packed_record.hpp"
+
+namespace icecore::stratum {
+
+class block {
+ public:
+  explicit block(const std::byte* at) noexcept : at_(at) {}
+
+  /// What is wrong with the block of `size` bytes that lies at `at`; nullptr if all is well. `seed` is that of its
+  /// place. Reads all of it.
+  [[nodiscard]] static const char* check(const std::byte* at, std::uint64_t size, std::uint32_t seed) noexcept;
+
+  [[nodiscard]] const format::block_header& header() const noexcept {
+    return *reinterpret_cast<const format::block_header*>(at_);
+  }
+  [[nodiscard]] std::uint32_t keys() const noexcept { return header().keys; }
+
+  [[nodiscard]] std::string_view key(std::uint32_t i) const noexcept {
+    if (has(format::block_flags::keys_in_slots)) return text(slot(i), header().key_size);
+    if (has(format::block_flags::keys_of_one_size)) {
+      return text(at_ + header().keys_at + std::uint64_t{i} * header().key_size, header().key_size);
+    }
+    const std::uint32_t from = i == 0 ? 0 : key_end(i - 1);
+    return text(at_ + header().keys_at + from, key_end(i) - from);
+  }
+
+  struct place {
+    std::uint32_t at;  ///< the first key that is not less than the one sought; keys() if all are less
+    bool is_there;     ///< it is the one sought
+  };
+  /// `guess`: where the key may be. It costs little if it is wrong by a few.
+  [[nodiscard]] place seek(const sought_key& key, std::uint32_t guess) const noexcept;
+  [[nodiscard]] place seek(const sought_key& key) const noexcept { return seek(key, keys() / 2U); }
+
+  /// The newest record of key i whose version is at most v.
+  [[nodiscard]] std::optional<packed_record> newest_at(std::uint32_t i, version v) const noexcept {
+    std::optional<packed_record> found;
+    for_each_of(i, v, [&](const packed_record& r) {
+      found = r;
+      return false;
+    });
+    return found;
+  }
+  /// Calls `visit(record)` for the records of key i whose versions are at most v, newest first, until it returns false;
+  /// whether it never did.
+  template <class Visit>
+  bool for_each_of(std::uint32_t i, version v, Visit&& visit) const;
+  /// Calls `visit(key, record)` for the newest record of each key from `first` on whose version is at most v, until it
+  /// returns false; whether it never did.
+  template <class Visit>
+  bool for_each_at(version v, std::uint32_t first, Visit&& visit) const;
+
+  /// A row, and where the next one begins, from the block's start.
+  struct read_row {
+    packed_record record;
+    std::uint64_t end;
+  };
+  /// For who goes from row to row: those of key i are in [rows_begin(i), rows_end(i)).
+  [[nodiscard]] std::uint64_t rows_begin(std::uint32_t i) const noexcept { return header().rows_at + row(i); }
+  [[nodiscard]] std::uint64_t rows_end(std::uint32_t i) const noexcept {
+    return i + 1 == keys() ? header().end : header().rows_at + row(i + 1);
+  }
+  [[nodiscard]] read_row row_at(std::uint64_t at) const noexcept { return row_reader(*this).read(at); }
+
+  /// Asks for the first rows of key i.
+  [[gnu::always_inline]] void prefetch_rows(std::uint32_t i) const noexcept {
+    __builtin_prefetch(at_ + header().rows_at + row(i));
+  }
+
+ private:
+  static constexpr std::uint64_t kind_mask = (1U << format::packed_kind_bits) - 1;
+
+  /// How rows are read. A copy of what the header says, since a visitor may write anywhere: the compiler would read the
+  /// header again for each row.
+  class row_reader {
+   public:
+    explicit row_reader(const block& of) noexcept
+        : at_(of.at_),
+          least_(of.header().least),
+          version_mask_(mask(of.header().version_bytes)),
+          size_mask_(mask(of.header().size_bytes)),
+          value_size_(of.header().value_size),
+          version_bytes_(of.header().version_bytes),
+          size_bytes_(of.header().size_bytes),
+          padding_(of.has(format::block_flags::aligned) ? 7 : 0) {}
+
+    [[nodiscard]] version stamped(std::uint64_t at) const noexcept {
+      return least_ + ((word_at(at_ + at) & version_mask_) >> format::packed_kind_bits);
+    }
+    [[nodiscard]] read_row read(std::uint64_t at) const noexcept {
+      const std::uint64_t word = word_at(at_ + at) & version_mask_;
+      const version stamped = least_ + (word >> format::packed_kind_bits);
+      const auto kind = static_cast<format::packed_kind>(word & kind_mask);
+      at += version_bytes_;
+      if (kind == format::packed_kind::removal) return {{stamped, kind, {}}, at};
+      const std::uint64_t size = size_bytes_ == 0 ? value_size_ : word_at(at_ + at) & size_mask_;
+      at = (at + size_bytes_ + padding_) & ~padding_;
+      return {{stamped, kind, text(at_ + at, size)}, at + size};
+    }
+
+   private:
+    /// 4 is the most size_bytes, 7 the most version_bytes: no shift of 64.
+    [[nodiscard]] static std::uint64_t mask(unsigned bytes) noexcept { return (std::uint64_t{1} << (8 * bytes)) - 1; }
+
+    const std::byte* at_;
+    version least_;
+    std::uint64_t version_mask_;
+    std::uint64_t size_mask_;
+    std::uint64_t value_size_;
+    std::uint64_t version_bytes_;
+    std::uint64_t size_bytes_;
+    std::uint64_t padding_;
+  };
+
+  [[nodiscard]] bool has(std::uint8_t flag) const noexcept { return (header().flags & flag) != 0; }
+  [[nodiscard]] static std::string_view text(const std::byte* from, std::uint64_t size) noexcept {
+    return {reinterpret_cast<const char*>(from), size};
+  }
+  [[nodiscard]] const std::byte* slot(std::uint32_t i) const noexcept {
+    return at_ + sizeof(format::block_header) + std::uint64_t{i} * header().slot_bytes;
+  }
+  [[nodiscard]] std::uint64_t head(std::uint32_t i) const noexcept {
+    return __builtin_bswap64(word_at(slot(i))) & head_mask();
+  }
+  [[nodiscard]] std::uint32_t head_bytes() const noexcept {
+    return has(format::block_flags::keys_in_slots) ? header().key_size : sizeof(std::uint64_t);
+  }
+  [[nodiscard]] std::uint64_t head_mask() const noexcept { return ~std::uint64_t{0} << (64 - 8 * head_bytes()); }
+  /// A number of the slot, at `offset` in it.
+  [[nodiscard]] std::uint32_t number(std::uint32_t i, std::uint32_t offset) const noexcept {
+    std::uint32_t n;
+    std::memcpy(&n, slot(i) + offset, sizeof n);
+    return has(format::block_flags::wide) ? n : n & UINT16_MAX;
+  }
+  [[nodiscard]] std::uint32_t number_bytes() const noexcept { return has(format::block_flags::wide) ? 4 : 2; }
+  [[nodiscard]] std::uint32_t key_end(std::uint32_t i) const noexcept {
+    return number(i, header().slot_bytes - number_bytes());
+  }
+  /// Where the first row of key i begins, from rows_at on.
+  [[nodiscard]] std::uint64_t row(std::uint32_t i) const noexcept {
+    if (has(format::block_flags::rows_of_one_size))
+      return std::uint64_t{i} * (header().version_bytes + header().value_size);
+    return number(i, head_bytes());
+  }
+  template <class KeyOf, class Visit>
+  bool for_each_key_at(version v, std::uint32_t first, KeyOf key_of, Visit& visit) const;
+  [[nodiscard]] std::uint32_t first_not_less(std::uint64_t head, std::uint32_t guess) const noexcept;
+  /// How many of `count` heads from `begin` on are less.
+  [[nodiscard]] std::uint32_t less_among(std::uint64_t head, std::uint32_t begin, std::uint32_t count) const noexcept;
+  [[nodiscard]] const char* parts_fail() const noexcept;
+  [[nodiscard]] const char* keys_fail() const noexcept;
+  [[nodiscard]] const char* rows_fail() const noexcept;
+
+  const std::byte* at_;
+};
+
+template <class Visit>
+bool block::for_each_of(std::uint32_t i, version v, Visit&& visit) const {
+  if (v < header().least) return true;
+  const row_reader rows(*this);
+  const std::uint64_t end = rows_end(i);
+  for (std::uint64_t at = rows_begin(i); at < end;) {
+    const read_row r = rows.read(at);
+    if (r.record.stamped <= v && !visit(r.record)) return false;
+    at = r.end;
+  }
+  return true;
+}
+
+template <class Visit>
+bool block::for_each_at(version v, std::uint32_t first, Visit&& visit) const {
+  if (v < header().least || first >= keys()) return true;
+  if (has(format::block_flags::keys_in_slots)) {
+    const std::size_t size = header().key_size;
+    return for_each_key_at(
+        v, first, [size](const block&, std::uint32_t, const std::byte* slot) { return text(slot, size); }, visit);
+  }
+  return for_each_key_at(
+      v, first, [](const block& b, std::uint32_t i, const std::byte*) { return b.key(i); }, visit);
+}
+
+template <class KeyOf, class Visit>
+bool block::for_each_key_at(version v, std::uint32_t first, KeyOf key_of, Visit& visit) const {
+  const row_reader rows(*this);
+  const std::uint32_t keys = this->keys();
+  const std::uint64_t rows_begin = header().rows_at;
+  const std::uint64_t slot_bytes = header().slot_bytes;
+  const std::uint64_t rows_end_at = header().end;
+  const std::byte* slot = this->slot(first);
+  if (has(format::block_flags::rows_of_one_size)) {
+    const std::uint64_t row_bytes = header().version_bytes + header().value_size;
+    std::uint64_t at = rows_begin + first * row_bytes;
+    for (std::uint32_t i = first; i < keys; ++i, at += row_bytes, slot += slot_bytes) {
+      const read_row r = rows.read(at);
+      if (r.record.stamped <= v && !visit(key_of(*this, i, slot), r.record)) return false;
+    }
+    return true;
+  }
+  const std::uint64_t row_offset = head_bytes();
+  const std::uint32_t mask = has(format::block_flags::wide) ? UINT32_MAX : UINT16_MAX;
+  std::uint64_t at = rows_begin + row(first);
+  for (std::uint32_t i = first; i < keys; ++i, slot += slot_bytes) {
+    std::uint32_t next;
+    std::memcpy(&next, slot + slot_bytes + row_offset, sizeof next);  // of the last key: other bytes of the block
+    const std::uint64_t end = i + 1 == keys ? rows_end_at : rows_begin + (next & mask);
+    while (at < end) {
+      const read_row r = rows.read(at);
+      at = r.end;
+      if (r.record.stamped > v) continue;
+      if (!visit(key_of(*this, i, slot), r.record)) return false;
+      break;
+    }
+    at = end;
+  }
+  return true;
+}
+
+}  // namespace icecore::stratum

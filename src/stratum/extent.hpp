@@ -1,0 +1,157 @@
+// An extent: packed histories of neighbouring keys, immutable, read where it lies.
+//
+//   const extent e(bytes, {.file = path, .offset = 0, .seed = seed});     // checks header and fence
+//   if (const auto r = e.find("layer1/bias", v); r && !r->is_removal()) use(r->value);
+//   e.for_each_at(v, "layer1/", [](std::string_view key, const packed_record& r) { ...; return true; });
+//
+// An extent answers with removals, too: what is older may be elsewhere and must not be shown.
+//
+// Threads: any. Lifetime: views lead into the extent's bytes.
+// Errors: errc::damaged, which names the place, from each function that reads a block whose check fails.
+// Cost: find() one miss for the block's heads and one for the record, as a rule; O(log blocks + log keys of a block).
+// The
+//   first one that reads a block checks all of it. for_each_at() reads in order. Memory: a bit for each block.
+// Invariants:
+//   E1. A block is read only after block::check() has accepted it, once in this process. The bytes do not change, so
+//   the
+//       bit that says so needs no order: whoever sees it reads the bytes that were checked.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stratum/block/block.hpp"
+#include "stratum/fence.hpp"
+
+namespace icecore::stratum {
+
+/// Where an extent lies, and what its checksums begin with.
+struct extent_place {
+  std::string file;          ///< for messages
+  std::uint64_t offset = 0;  ///< in that file
+  std::uint32_t seed = 0;
+};
+
+class extent {
+ public:
+  /// Checks header and fence. errc::damaged if they fail.
+  extent(std::span<const std::byte> bytes, extent_place place);
+
+  [[nodiscard]] const format::extent_header& header() const noexcept { return header_; }
+  [[nodiscard]] std::string_view first_key() const noexcept { return fence_.separator(0); }
+
+  /// The newest record of `key` whose version is at most `v`.
+  [[nodiscard]] std::optional<packed_record> find(std::string_view key, version v) const;
+  /// The same for many: out[i] of keys[i] and versions[i]. Precondition: equal sizes.
+  void find_many(std::span<const std::string_view> keys, std::span<const version> versions,
+                 std::span<std::optional<packed_record>> out) const;
+
+  /// Calls `visit(record)` for the records of `key` whose versions are at most `v`, newest first, until it returns
+  /// false; whether it never did.
+  template <class Visit>
+  bool for_each_of(std::string_view key, version v, Visit&& visit) const;
+
+  /// Calls `visit(key, record)` for the newest record of each key whose version is at most `v`, in the order of keys
+  /// from `from` on, until it returns false; whether it never did.
+  template <class Visit>
+  bool for_each_at(version v, std::string_view from, Visit&& visit) const;
+
+  /// Calls `report(what, offset)` for each part that is damaged or does not agree with the others: `offset` in the
+  /// file. Reads all. Cost: O(bytes).
+  void verify(const std::function<void(std::string_view what, std::uint64_t offset)>& report) const;
+
+  // ---- For who goes from block to block ----
+  struct position {
+    std::uint32_t block;
+    std::uint32_t key;  ///< in the block; its number of keys if the block's are all less
+  };
+  /// The first key that is not less than `key`, or the end of the block before it; of the first block that has it.
+  [[nodiscard]] position seek(const sought_key& key) const {
+    const std::uint32_t at = fence_.block_of(key, version_max);
+    if (at == fence::none) return {0, 0};
+    return {at, block_at(at).seek(key, fence_.guess(at, key)).at};
+  }
+  [[nodiscard]] std::uint32_t blocks() const noexcept { return fence_.blocks(); }
+  /// The block, checked (E1).
+  [[nodiscard]] block block_at(std::uint32_t i) const {
+    const std::uint64_t word = checked_[i / 64].load(std::memory_order_relaxed);  // E1
+    if ((word >> (i % 64) & 1) == 0) check_block(i);
+    return block(bytes_.data() + fence_.place(i));
+  }
+
+ private:
+  void check_block(std::uint32_t i) const;
+  [[nodiscard]] const char* block_fails(std::uint32_t i) const noexcept;
+  [[noreturn]] void raise_damaged(std::uint64_t offset, std::string_view what) const;
+  [[nodiscard]] format::extent_header checked_header() const;
+  [[nodiscard]] fence checked_fence() const;
+  [[nodiscard]] std::uint32_t slot_bytes() const noexcept;
+  /// Asks for what seek() will read of block `at` if the guess is right.
+  /// Asks for what seek() will read of block `at` if the guess is right. Always inlined, as the next one: GCC takes a
+  /// function that only prefetches for one without an effect, and leaves its calls out.
+  [[gnu::always_inline]] void prefetch_slots(std::uint32_t at, std::uint32_t guess) const noexcept {
+    const std::byte* const begin = bytes_.data() + fence_.place(at);
+    __builtin_prefetch(begin);
+    prefetch_around(begin + sizeof(format::block_header) + std::uint64_t{guess} * slot_bytes_);
+  }
+  /// The same, and what newest_at() will read: rows lie about as far behind the first one as slots do.
+  [[gnu::always_inline]] void prefetch_slots_and_rows(std::uint32_t at, std::uint32_t guess) const noexcept {
+    prefetch_slots(at, guess);
+    const format::block_place place = fence_.block_at(at);
+    const std::uint64_t begin = std::uint64_t{place.rows_at} * format::block_alignment;
+    const std::uint64_t size = fence_.place(at + 1) - fence_.place(at);
+    if (begin >= size || place.keys == 0) return;
+    prefetch_around(bytes_.data() + fence_.place(at) + begin + (size - begin) * guess / place.keys);
+  }
+  [[gnu::always_inline]] static void prefetch_around(const std::byte* at) noexcept {
+    for (const int line : {-1, 0, 1}) __builtin_prefetch(at + line * static_cast<int>(format::block_alignment));
+  }
+
+  std::span<const std::byte> bytes_;
+  extent_place place_;
+  format::extent_header header_;
+  fence fence_;
+  std::uint32_t slot_bytes_;                                 // of the first block: the others' are mostly the same
+  mutable std::vector<std::atomic<std::uint64_t>> checked_;  // by block, a bit
+};
+
+template <class Visit>
+bool extent::for_each_of(std::string_view key, version v, Visit&& visit) const {
+  const sought_key sought(key);
+  std::uint32_t at = fence_.block_of(sought, v);
+  for (; at < fence_.blocks(); ++at) {  // none is behind all
+    const std::uint32_t guess = fence_.guess(at, sought);
+    prefetch_slots_and_rows(at, guess);
+    const block b = block_at(at);
+    const auto [i, is_there] = b.seek(sought, guess);
+    if (!is_there) return true;
+    if (!b.for_each_of(i, v, visit)) return false;
+    const bool goes_on = i + 1 == b.keys() && at + 1 < fence_.blocks() && fence_.goes_on(at + 1);
+    if (!goes_on) return true;
+  }
+  return true;
+}
+
+template <class Visit>
+bool extent::for_each_at(version v, std::string_view from, Visit&& visit) const {
+  if (header_.least > v) return true;
+  auto [at, first] = seek(sought_key(from));
+  bool shown = false;  // whether the last key of the block before has been
+  for (; at < fence_.blocks(); ++at, first = 0) {
+    const block b = block_at(at);
+    if (shown && fence_.goes_on(at)) first = 1;
+    if (!b.for_each_at(v, first, visit)) return false;
+    const std::uint32_t last = b.keys() - 1;
+    if (first <= last) shown = b.newest_at(last, v).has_value();
+  }
+  return true;
+}
+
+}  // namespace icecore::stratum

@@ -1,0 +1,121 @@
+#include "stratum/extent_builder.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "base/checksum.hpp"
+#include "base/raise.hpp"
+#include "stratum/extent_parts.hpp"
+
+namespace icecore::stratum {
+
+using namespace format;
+
+namespace {
+
+constexpr std::uint64_t fence_bytes_of_block = 64;  // at most, without the separator
+constexpr std::uint64_t extent_bytes_max = std::uint64_t{UINT32_MAX} * block_alignment;
+
+}  // namespace
+
+extent_builder::extent_builder(std::span<std::byte> to, std::uint32_t seed, std::uint64_t block_bytes)
+    : to_(to.first(std::min(to.size(), extent_bytes_max))), seed_(seed), block_bytes_(block_bytes) {
+  header_.least = version_max;
+}
+
+void extent_builder::check_order(std::string_view key, const packed_record& record) const {
+  if (key.size() > key_size_max)
+    raise(errc::invalid_argument, "a key of {} bytes: at most {}", key.size(), key_size_max);
+  if (record.value.size() > packed_value_max) {
+    raise(errc::invalid_argument, "a value of {} bytes: at most {} are packed", record.value.size(), packed_value_max);
+  }
+  if (record.stamped == 0 || record.stamped > version_max) {
+    raise(errc::invalid_argument, "a record of version {}: from 1 to {}", record.stamped, version_max);
+  }
+  if (header_.records == 0) return;
+  const int order = std::string_view(last_key_).compare(key);
+  if (order > 0 || (order == 0 && last_version_ <= record.stamped)) {
+    raise(errc::invalid_argument,
+          "a record of version {} behind one of version {} of {}: records are packed in the order of "
+          "their keys, and the newest of a key first",
+          record.stamped, last_version_, order == 0 ? "its key" : "a greater key");
+  }
+}
+
+bool extent_builder::add(std::string_view key, const packed_record& record) {
+  check_order(key, record);
+  const bool known_key = header_.records != 0 && key == last_key_;
+  // What the record adds, and what it makes of the slots and rows that are there: longer numbers, sizes and versions,
+  // aligned values (X1).
+  constexpr std::uint64_t slot_max = 2 * sizeof(std::uint64_t);
+  constexpr std::uint64_t row_max = packed_version_bytes_max + sizeof(std::uint32_t) + 7;
+  const std::uint64_t more = (known_key ? 0 : slot_max + key.size()) + row_max + record.value.size();
+  const std::uint64_t block = (block_.empty() ? 0 : block_.size() + block_.records() * (slot_max + row_max)) + more;
+  // It may come to a block of its own, of which the key is written again, or move its key to one.
+  const std::uint64_t second_block = key.size() + 4 * block_alignment;
+  const std::uint64_t separators = 2 * (std::max(key.size(), last_key_.size()) + fence_bytes_of_block);
+  if (end_ + block + second_block + fence_.size_with(separators) > to_.size()) return false;
+
+  if (!block_.empty() && (block_.size() + more > block_bytes_ || !block_.has_room())) {
+    if (known_key && block_.keys() > 1) {
+      block_.move_last_key(carried_);  // X2
+      write_block();
+      std::swap(block_, carried_);
+      if (block_.size() + more > block_bytes_ || !block_.has_room()) write_block();
+    } else {
+      write_block();
+    }
+  }
+  block_.add(key, record);
+  count(key, record);
+  return true;
+}
+
+void extent_builder::count(std::string_view key, const packed_record& record) {
+  if (header_.records == 0) first_key_ = key;
+  if (header_.records == 0 || key != last_key_) {
+    ++header_.keys;
+    last_key_ = key;
+  }
+  last_version_ = record.stamped;
+  ++header_.records;
+  header_.removals += record.is_removal() ? 1 : 0;
+  header_.least = std::min(header_.least, record.stamped);
+  header_.greatest = std::max(header_.greatest, record.stamped);
+}
+
+void extent_builder::write_block() {
+  const std::string_view first = block_.key(0);
+  const bool goes_on = fence_.blocks() != 0 && first == written_key_;
+  std::string_view separator = first;
+  if (fence_.blocks() != 0 && !goes_on) separator = first.substr(0, common_prefix(written_key_, first) + 1);
+  assert(end_ + block_.size() + fence_.size_with(separator.size()) <= to_.size());
+  std::byte* const to = to_.data() + end_;
+  const std::uint64_t size = block_.write(to, block_seed(seed_, end_));
+  header_.blocks_sum += block_digest(to, end_);
+  fence_.add(separator, goes_on ? written_version_ - 1 : version_max, place_of(to, end_));
+  end_ += size;
+  written_key_ = block_.key(block_.keys() - 1);
+  written_version_ = block_.oldest_of_last_key();
+  block_.clear();
+}
+
+std::uint64_t extent_builder::finish() {
+  assert(!block_.empty());
+  write_block();
+  const std::size_t prefix = common_prefix(first_key_, last_key_);
+  fence_.write(to_.data() + end_, static_cast<std::uint32_t>(end_ / block_alignment), prefix);
+  header_.magic = extent_magic;
+  header_.fence_at = end_;
+  header_.separators = fence_.separators_size();
+  header_.blocks = fence_.blocks();
+  header_.prefix_size = static_cast<std::uint32_t>(prefix);
+  header_.fence_crc = crc32c(seed_, to_.data() + end_, fence_.size());
+  header_.size = end_ + fence_.size();
+  header_.crc = header_crc(header_, seed_);
+  std::memcpy(to_.data(), &header_, sizeof header_);
+  return header_.size;
+}
+
+}  // namespace icecore::stratum

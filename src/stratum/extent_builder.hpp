@@ -1,0 +1,65 @@
+// Writes an extent: records in the order of (key ascending, version descending), packed into blocks, with their fence.
+//
+//   extent_builder b(memory, seed);
+//   while (there_is_more && b.add(key, record)) ...     // false: it is full, begin another with this record
+//   const std::uint64_t size = b.finish();              // memory[0, size) is the extent
+//
+// Threads: one object, one thread.
+// Durability: none; who makes the extent part of a store makes its bytes durable before.
+// Errors: errc::invalid_argument from add() if a record is out of order, its key or value is too long, or its version
+// cannot be.
+// Cost: O(bytes). Memory: a block, and a few dozen bytes for each block.
+// Invariants:
+//   X1. What add() accepted fits, with its block and the fence: finish() never lacks room.
+//   X2. A key's records are in one block, unless they alone are more than a block: then it has blocks of its own, and
+//       the last of them may be followed by other keys.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "stratum/block/block_builder.hpp"
+#include "stratum/fence.hpp"
+
+namespace icecore::stratum {
+
+/// Bytes of a block, except where one record is longer, or shorter records are more than a block can count.
+inline constexpr std::uint64_t block_bytes_usual = 4096;
+/// Longer values are not packed.
+inline constexpr std::uint64_t packed_value_max = std::uint64_t{16} << 20;
+
+class extent_builder {
+ public:
+  /// `to` keeps the extent; at most 256 GiB of it are used. It begins at a multiple of 64. `seed` is that of all
+  /// checksums: of the store and the place, so that bytes of elsewhere are no extent here.
+  extent_builder(std::span<std::byte> to, std::uint32_t seed, std::uint64_t block_bytes = block_bytes_usual);
+
+  /// Whether the record was taken. If not, it does not fit any more.
+  [[nodiscard]] bool add(std::string_view key, const packed_record& record);
+  [[nodiscard]] std::uint64_t records() const noexcept { return header_.records; }
+  /// Completes the extent; returns its size. Precondition: there is a record.
+  [[nodiscard]] std::uint64_t finish();
+
+ private:
+  void check_order(std::string_view key, const packed_record& record) const;
+  void write_block();
+  void count(std::string_view key, const packed_record& record);
+
+  std::span<std::byte> to_;
+  std::uint32_t seed_;
+  std::uint64_t block_bytes_;
+  std::uint64_t end_ = sizeof(format::extent_header);  // of the blocks that are written
+  format::extent_header header_{};
+  block_builder block_;    // the one that is being filled
+  block_builder carried_;  // for moving a key to the next block
+  fence_builder fence_;
+  std::string first_key_;        // of the extent
+  std::string last_key_;         // of the extent
+  version last_version_ = 0;     // of the last record
+  std::string written_key_;      // the last one of the blocks that are written
+  version written_version_ = 0;  // of its last record there
+};
+
+}  // namespace icecore::stratum

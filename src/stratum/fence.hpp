@@ -1,0 +1,108 @@
+// The fence of an extent: which block a search begins in.
+//
+//   fence_builder f;
+//   f.add(separator, newest, place);  ...              // of each block, in order
+//   f.write(to, end_place);                            // f.size() bytes
+//
+//   const fence f(bytes, blocks, prefix);
+//   f.block_of(sought_key("layer1/bias"), v);          // the block, or none
+//
+// A separator of a block is at most its first key, and greater than every key before it. What is sought is a pair of a
+// key and a version; the block that has it, if one has, is the last one whose separator is not behind it.
+//
+// Threads: immutable after it was written; any. Cost: block_of() O(log blocks); it reads one line of heads for each
+// factor of 16 and, only where heads tie, separators.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/key_head.hpp"
+#include "icecore/options.hpp"
+#include "stratum/extent_format.hpp"
+
+namespace icecore::stratum {
+
+class fence_builder {
+ public:
+  /// `newest`: version_max, unless the block goes on with the key of the one before.
+  void add(std::string_view separator, version newest, format::block_place place);
+  [[nodiscard]] std::uint32_t blocks() const noexcept { return static_cast<std::uint32_t>(newest_.size()); }
+  [[nodiscard]] std::uint64_t separators_size() const noexcept { return separators_.size(); }
+  /// Bytes of the fence if one more block with a separator of so many bytes is added.
+  [[nodiscard]] std::uint64_t size_with(std::uint64_t separator) const noexcept;
+  [[nodiscard]] std::uint64_t size() const noexcept;
+  /// `end`: where the last block ends, in units of 64 bytes. `prefix_size`: of the bytes that all keys share.
+  void write(std::byte* to, std::uint32_t end, std::size_t prefix_size) const;
+
+ private:
+  [[nodiscard]] std::string_view separator(std::size_t i) const noexcept;
+
+  std::string separators_;
+  std::vector<std::uint32_t> ends_;
+  std::vector<version> newest_;
+  std::vector<format::block_place> places_;
+};
+
+/// Bytes of a fence.
+[[nodiscard]] std::uint64_t fence_size(std::uint64_t blocks, std::uint64_t separators) noexcept;
+
+class fence {
+ public:
+  static constexpr std::uint32_t none = UINT32_MAX;
+
+  /// `at` has fence_size(blocks, separators) bytes, which stay. `prefix_size`: as it was written.
+  fence(const std::byte* at, std::uint32_t blocks, std::uint64_t separators, std::size_t prefix_size) noexcept;
+
+  [[nodiscard]] std::uint32_t blocks() const noexcept { return blocks_; }
+  /// The last block whose separator is not behind (key, v): newer versions of a key come first. none if there is none.
+  [[nodiscard]] std::uint32_t block_of(const sought_key& key, version v) const noexcept;
+  /// Where block i begins, for i = blocks() where the last one ends, in bytes from the extent's start.
+  [[nodiscard]] std::uint64_t place(std::uint32_t i) const noexcept {
+    return std::uint64_t{block_at(i).at} * format::block_alignment;
+  }
+  [[nodiscard]] format::block_place block_at(std::uint32_t i) const noexcept {
+    return number<format::block_place>(places_, i);
+  }
+  /// Which of the keys of block i `key` may be, if these are spread evenly between its separator and the next one.
+  [[nodiscard]] std::uint32_t guess(std::uint32_t i, const sought_key& key) const noexcept;
+  /// version_max, unless block i goes on with the key of the one before.
+  [[nodiscard]] version newest(std::uint32_t i) const noexcept { return number<version>(newest_, i); }
+  [[nodiscard]] bool goes_on(std::uint32_t i) const noexcept { return newest(i) != version_max; }
+  [[nodiscard]] std::string_view separator(std::uint32_t i) const noexcept;
+  /// What cannot be true; nullptr if all may. Reads all of it.
+  [[nodiscard]] const char* fail() const noexcept;
+
+ private:
+  template <class Number>
+  [[nodiscard]] static Number number(const std::byte* column, std::uint32_t i) noexcept {
+    Number n;
+    std::memcpy(&n, column + std::uint64_t{i} * sizeof n, sizeof n);
+    return n;
+  }
+  /// How many heads are at most `head`.
+  [[nodiscard]] std::uint32_t heads_to(std::uint64_t head) const noexcept;
+  /// Whether block i's separator is behind (key, v).
+  [[nodiscard]] bool is_behind(std::uint32_t i, std::string_view key, version v) const noexcept;
+
+  static constexpr std::size_t levels_max = 8;
+  struct level {
+    const std::byte* heads;
+    std::uint32_t count;
+  };
+  level levels_[levels_max];
+  std::uint32_t level_count_ = 0;
+  std::uint32_t blocks_;
+  const std::byte* newest_;
+  const std::byte* places_;
+  const std::byte* ends_;
+  const char* separators_;
+  std::uint64_t separators_size_;
+  std::string_view prefix_;
+};
+
+}  // namespace icecore::stratum

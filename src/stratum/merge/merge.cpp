@@ -1,0 +1,100 @@
+#include "stratum/merge/merge.hpp"
+
+#include <memory>
+#include <vector>
+
+#include "base/raise.hpp"
+
+namespace icecore::stratum {
+namespace {
+
+/// Writes records to one extent after the other.
+class extent_sequence {
+ public:
+  extent_sequence(extent_target& target, std::uint64_t block_bytes, merge_totals& totals) noexcept
+      : target_(&target), block_bytes_(block_bytes), totals_(&totals) {}
+
+  void add(std::string_view key, const packed_record& record) {
+    ++totals_->kept;
+    if (builder_ != nullptr && builder_->add(key, record)) return;
+    finish();
+    const extent_target::room room = target_->begin();
+    builder_ = std::make_unique<extent_builder>(room.bytes, room.seed, block_bytes_);
+    if (!builder_->add(key, record)) {
+      raise(errc::no_space, "a record of {} bytes does not fit into an extent of {} bytes",
+            key.size() + record.value.size(), room.bytes.size());
+    }
+  }
+  void finish() {
+    if (builder_ == nullptr) return;
+    const std::uint64_t size = builder_->finish();
+    builder_.reset();
+    target_->complete(size);
+    ++totals_->extents;
+    totals_->bytes += size;
+  }
+
+ private:
+  extent_target* target_;
+  std::uint64_t block_bytes_;
+  merge_totals* totals_;
+  std::unique_ptr<extent_builder> builder_;
+};
+
+/// The source whose record comes first; null if all are at their ends or behind the range.
+record_source* first_of(std::span<record_source* const> sources, const merge_range& range) {
+  record_source* first = nullptr;
+  for (record_source* const s : sources) {
+    if (s->at_end() || (range.to && s->key() >= *range.to)) continue;
+    if (first == nullptr) {
+      first = s;
+      continue;
+    }
+    const int order = s->key().compare(first->key());
+    if (order < 0 || (order == 0 && s->record().stamped > first->record().stamped)) first = s;
+  }
+  return first;
+}
+
+}  // namespace
+
+merge_totals merge(std::span<record_source* const> sources, const merge_rule& rule, const merge_range& range,
+                   extent_target& target, std::uint64_t block_bytes) {
+  merge_totals totals;
+  extent_sequence out(target, block_bytes, totals);
+  record_filter filter(rule.kept);
+  const bool removals_may_go = rule.is_oldest && !rule.kept.are_all();  // M2
+  std::vector<packed_record> removals;  // of the key, for which no older record has stayed yet
+  std::string key;
+  bool is_forgotten = false;
+  bool has_key = false;
+  while (record_source* const s = first_of(sources, range)) {
+    if (s->key() < range.from) {
+      s->next();
+      continue;
+    }
+    if (!has_key || s->key() != key) {
+      key = s->key();
+      has_key = true;
+      is_forgotten = rule.is_forgotten && rule.is_forgotten(key);
+      filter.begin_key();
+      removals.clear();
+    }
+    ++totals.read;
+    const packed_record record = s->record();
+    if (!is_forgotten && filter.stays(record.stamped)) {
+      if (removals_may_go && record.is_removal()) {
+        removals.push_back(record);
+      } else {
+        for (const packed_record& r : removals) out.add(key, r);
+        removals.clear();
+        out.add(key, record);
+      }
+    }
+    s->next();
+  }
+  out.finish();
+  return totals;
+}
+
+}  // namespace icecore::stratum

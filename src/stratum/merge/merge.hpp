@@ -1,0 +1,71 @@
+// Merges records of several generations into extents, without those that no kept version shows.
+//
+//   merge_rule rule{.kept = kept, .is_oldest = true, .is_forgotten = {}};
+//   merge_totals told = merge(sources, rule, {.from = "a", .to = "m"}, target);
+//
+// The sources have disjoint intervals of versions, so that (key, version) orders their records: it does not matter
+// which source is younger.
+//
+// Threads: one call, one thread; several threads may merge different ranges of keys of the same extents.
+// Errors: what reading a source and the target raise; then nothing that was written is to be used.
+// Cost: O(bytes read) and O(records * sources) comparisons. Memory: one key's removals.
+// Invariants:
+//   M1. Each version that is kept, and the present, shows the same after the merge: together with what older strata
+//       show, unless the sources are the oldest.
+//   M2. A removal stays where an older record may lie below: it is left out only if the sources are the oldest, not all
+//       versions are kept, and no older record of its key stays.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "stratum/extent_builder.hpp"
+#include "stratum/merge/kept_versions.hpp"
+#include "stratum/merge/record_source.hpp"
+
+namespace icecore::stratum {
+
+struct merge_rule {
+  const kept_versions& kept;
+  /// No other stratum has older versions.
+  bool is_oldest = false;
+  /// Keys of which nothing stays. May be empty.
+  std::function<bool(std::string_view key)> is_forgotten = {};
+};
+
+/// A range of keys: from <= key < to. An empty `to` has no end.
+struct merge_range {
+  std::string_view from = {};
+  std::optional<std::string_view> to = {};
+};
+
+struct merge_totals {
+  std::uint64_t read = 0;  ///< records
+  std::uint64_t kept = 0;
+  std::uint64_t extents = 0;
+  std::uint64_t bytes = 0;  ///< of the extents
+};
+
+/// Where extents are written to.
+class extent_target {
+ public:
+  virtual ~extent_target() = default;
+  struct room {
+    std::span<std::byte> bytes;  ///< from a multiple of 64 on, at least for the longest record
+    std::uint32_t seed;
+  };
+  /// Memory for the next extent. May throw, errc::no_space for instance.
+  virtual room begin() = 0;
+  /// The extent is complete, in the first `size` bytes of that memory; the rest is free again.
+  virtual void complete(std::uint64_t size) = 0;
+};
+
+/// The sources stand at the range's first key or before it; sources that stand behind it have no keys there.
+merge_totals merge(std::span<record_source* const> sources, const merge_rule& rule, const merge_range& range,
+                   extent_target& target, std::uint64_t block_bytes = block_bytes_usual);
+
+}  // namespace icecore::stratum

@@ -1,0 +1,149 @@
+// An extent that was damaged says so, and never answers wrongly.
+#include <gmock/gmock.h>
+
+#include "base/checksum.hpp"
+#include "icecore/error.hpp"
+#include "packed_model.hpp"
+#include "stratum/extent_parts.hpp"
+
+namespace icecore::stratum {
+namespace {
+
+struct DamagedExtents : testing::TestWithParam<shape> {
+  histories_model model = GetParam().make();
+  packed p = [this] {
+    while (model.size() > 60) model.erase(std::prev(model.end()));
+    return pack(model, 300);
+  }();
+
+  /// Reads everything; what is answered must be true.
+  void read_all(const extent& e) const {
+    for (const auto& [key, history] : model) {
+      try {
+        const version v = history[history.size() / 2].first;
+        const auto found = e.find(key, v);
+        ASSERT_EQ(found ? std::optional(as_seen(*found)) : std::nullopt, find_in(model, key, v)) << key;
+      } catch (const error& damaged) {
+        ASSERT_EQ(damaged.code(), errc::damaged);
+      }
+    }
+    try {
+      auto it = model.begin();
+      e.for_each_at(version_max, "", [&](std::string_view key, const packed_record& r) {
+        EXPECT_EQ(key, it->first);
+        EXPECT_EQ(as_seen(r), (seen{it->second.front().first, it->second.front().second}));
+        ++it;
+        return true;
+      });
+      EXPECT_EQ(it, model.end());
+    } catch (const error& damaged) {
+      ASSERT_EQ(damaged.code(), errc::damaged);
+    }
+  }
+};
+
+TEST_P(DamagedExtents, each_flipped_bit_is_named_and_no_answer_is_wrong) {
+  std::mt19937_64 random(9);
+  const std::size_t step = 1 + p.bytes.size() / 12'000;
+  for (std::size_t at = 0; at < p.bytes.size(); at += step) {
+    const std::byte before = p.bytes[at];
+    p.bytes[at] ^= std::byte{1} << (random() % 8);
+    bool named = false;
+    try {
+      const extent e = p.open();
+      e.verify([&](std::string_view what, std::uint64_t offset) {
+        named = true;
+        EXPECT_FALSE(what.empty());
+        EXPECT_LE(offset, 4096 + at);  // the part that the byte belongs to
+      });
+      read_all(e);
+    } catch (const error& damaged) {
+      named = true;
+      EXPECT_EQ(damaged.code(), errc::damaged);
+      EXPECT_THAT(damaged.what(),
+                  testing::AllOf(testing::HasSubstr("packed.pool"), testing::HasSubstr("damaged at byte")));
+    }
+    ASSERT_TRUE(named) << "byte " << at << " of " << p.bytes.size();
+    p.bytes[at] = before;
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST_P(DamagedExtents, an_extent_that_was_cut_off_is_damaged) {
+  for (std::size_t size = 0; size < p.bytes.size(); size += 1 + size / 3) {
+    EXPECT_THROW(extent(p.bytes.first(size), {.file = "x", .seed = p.seed}), error) << size;
+  }
+}
+
+TEST_P(DamagedExtents, an_extent_of_another_place_is_damaged) {
+  EXPECT_THROW(extent(p.bytes, {.file = "x", .seed = p.seed + 1}), error);
+}
+
+/// Makes all checksums right, as who forges an extent would. What follows must be an error or an answer, of whatever
+/// kind: no read beyond the bytes (the address sanitizer sees them), no endless loop.
+void seal(std::span<std::byte> bytes, std::uint32_t seed) {
+  format::extent_header h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  std::uint64_t at = sizeof h;
+  for (std::uint32_t i = 0; i < h.blocks && at + sizeof(format::block_header) <= bytes.size(); ++i) {
+    format::block_header b;
+    std::memcpy(&b, bytes.data() + at, sizeof b);
+    if (b.size < sizeof b || b.size > bytes.size() - at) break;
+    b.crc = crc32c(block_seed(seed, at), bytes.data() + at + 4, b.size - 4);
+    std::memcpy(bytes.data() + at, &b.crc, sizeof b.crc);
+    at += b.size;
+  }
+  if (h.fence_at <= bytes.size() && h.size <= bytes.size() && h.fence_at <= h.size) {
+    h.fence_crc = crc32c(seed, bytes.data() + h.fence_at, h.size - h.fence_at);
+  }
+  h.crc = header_crc(h, seed);
+  std::memcpy(bytes.data(), &h, sizeof h);
+}
+
+TEST_P(DamagedExtents, a_forged_extent_is_refused_or_read_within_its_bytes) {
+  std::mt19937_64 random(4);
+  const std::vector<std::byte> whole(p.bytes.begin(), p.bytes.end());
+  for (int round = 0; round < 3'000; ++round) {
+    std::copy(whole.begin(), whole.end(), p.bytes.begin());
+    for (std::size_t i = 1 + random() % 3; i > 0; --i) {
+      // Headers and the fence decide where is read: mostly these.
+      format::extent_header h;
+      std::memcpy(&h, whole.data(), sizeof h);
+      const std::size_t parts[] = {random() % whole.size(), random() % 192,
+                                   h.fence_at + random() % (whole.size() - h.fence_at)};
+      p.bytes[parts[random() % 3]] = random() % 2 != 0 ? static_cast<std::byte>(random()) : std::byte{0xff};
+    }
+    seal(p.bytes, p.seed);
+    try {
+      const extent e = p.open();
+      e.verify([](std::string_view, std::uint64_t) {});
+      for (const auto& [key, history] : model) {
+        try {
+          (void)e.find(key, history[0].first);
+          std::size_t told = 0;
+          e.for_each_of(key, version_max, [&](const packed_record& r) { return told += r.value.size() + 1, true; });
+        } catch (const error&) {
+        }
+      }
+      std::size_t shown = 0;
+      e.for_each_at(version_max, "m", [&](std::string_view key, const packed_record& r) {
+        shown += key.size() + r.value.size() + 1;
+        return true;
+      });
+    } catch (const error& refused) {
+      ASSERT_EQ(refused.code(), errc::damaged);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfAllShapes, DamagedExtents, testing::ValuesIn([] {
+                           std::vector<shape> some;
+                           for (const shape& s : shapes()) {
+                             if (s.name != "the_longest_keys" && s.name != "deep_histories") some.push_back(s);
+                           }
+                           return some;
+                         }()),
+                         [](const auto& named) { return named.param.name; });
+
+}  // namespace
+}  // namespace icecore::stratum

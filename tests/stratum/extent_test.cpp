@@ -1,0 +1,260 @@
+// What was packed is found, key by key and version by version.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "icecore/error.hpp"
+#include "packed_model.hpp"
+
+namespace icecore::stratum {
+namespace {
+
+struct Extents : testing::TestWithParam<std::tuple<shape, std::uint64_t>> {
+  histories_model model = std::get<0>(GetParam()).make();
+  packed p = pack(model, std::get<1>(GetParam()));
+  extent e = p.open();
+
+  /// Versions around those of a history.
+  static std::set<version> versions_of(const history_model& history) {
+    std::set<version> all{1, version_max};
+    for (const auto& one : history) {
+      for (const version v : {one.first - 1, one.first, one.first + 1}) {
+        if (v >= 1 && v <= version_max) all.insert(v);
+      }
+    }
+    return all;
+  }
+};
+
+TEST_P(Extents, each_key_shows_at_each_version_what_was_packed) {
+  for (const auto& [key, history] : model) {
+    for (const version v : versions_of(history)) {
+      const auto found = e.find(key, v);
+      ASSERT_EQ(found ? std::optional(as_seen(*found)) : std::nullopt, find_in(model, key, v)) << key << " at " << v;
+    }
+  }
+}
+
+TEST_P(Extents, a_key_that_was_not_packed_is_not_found) {
+  for (const auto& [key, history] : model) {
+    std::vector<std::string> others{key + '\0', key + '\xff', key + "a"};
+    if (!key.empty()) {
+      others.push_back(key.substr(0, key.size() - 1));
+      others.push_back(key);
+      others.back().back() ^= 1;
+      others.push_back(key);
+      others.back().front() ^= 1;
+    }
+    for (const std::string& other : others) {
+      if (model.contains(other)) continue;
+      ASSERT_FALSE(e.find(other, version_max)) << other;
+    }
+  }
+}
+
+TEST_P(Extents, a_history_has_all_records_newest_first) {
+  for (const auto& [key, history] : model) {
+    for (const version v : {version_max, history[history.size() / 2].first, history.back().first - 1}) {
+      std::vector<seen> wanted;
+      for (const auto& one : history) {
+        if (one.first <= v) wanted.push_back({one.first, one.second});
+      }
+      std::vector<seen> told;
+      e.for_each_of(key, v, [&](const packed_record& r) {
+        told.push_back(as_seen(r));
+        return true;
+      });
+      ASSERT_EQ(told, wanted) << key << " at " << v;
+    }
+  }
+}
+
+TEST_P(Extents, a_walk_shows_every_key_once_in_order) {
+  std::set<version> all{1, 500, version_max};
+  for (const auto& [key, history] : model) all.insert(history[history.size() / 3].first);
+  std::vector<std::string> starts{"", "m", "model/encoder/layer/2", std::string(200, '\xff')};
+  for (const auto& [key, history] : model) {
+    if (starts.size() < 12) starts.insert(starts.end(), {key, key + '\0'});
+  }
+  std::size_t tried = 0;
+  for (const version v : all) {
+    if (++tried > 40) break;
+    for (const std::string& from : starts) {
+      std::vector<std::pair<std::string, seen>> wanted;
+      for (auto it = model.lower_bound(from); it != model.end(); ++it) {
+        if (const auto one = find_in(model, it->first, v)) wanted.emplace_back(it->first, *one);
+      }
+      std::vector<std::pair<std::string, seen>> told;
+      EXPECT_TRUE(e.for_each_at(v, from, [&](std::string_view key, const packed_record& r) {
+        told.emplace_back(key, as_seen(r));
+        return true;
+      }));
+      ASSERT_EQ(told, wanted) << "from " << from << " at " << v;
+    }
+  }
+}
+
+TEST_P(Extents, a_walk_and_a_history_end_where_the_visitor_says) {
+  std::size_t keys = 0;
+  EXPECT_FALSE(e.for_each_at(version_max, "", [&](std::string_view, const packed_record&) { return ++keys < 1; }));
+  EXPECT_EQ(keys, 1);
+  std::size_t records = 0;
+  EXPECT_FALSE(e.for_each_of(model.begin()->first, version_max, [&](const packed_record&) { return ++records < 1; }));
+  EXPECT_EQ(records, 1);
+}
+
+TEST_P(Extents, many_keys_are_found_as_single_ones_are) {
+  std::mt19937_64 random(5);
+  std::vector<std::string> keys;
+  std::vector<version> versions;
+  for (const auto& [key, history] : model) {
+    keys.insert(keys.end(), {key, key + '\0', key});
+    versions.insert(versions.end(), {history.front().first, version_max, 1 + random() % (history.front().first + 1)});
+  }
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  std::vector<std::optional<packed_record>> out(keys.size(), packed_record{});
+  e.find_many(views, versions, out);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto single = e.find(keys[i], versions[i]);
+    ASSERT_EQ(out[i].has_value(), single.has_value()) << i;
+    if (single) {
+      ASSERT_EQ(as_seen(*out[i]), as_seen(*single)) << i;
+    }
+  }
+}
+
+TEST_P(Extents, the_header_counts_what_is_there_and_nothing_is_damaged) {
+  std::uint64_t records = 0;
+  std::uint64_t removals = 0;
+  for (const auto& [key, history] : model) {
+    records += history.size();
+    for (const auto& one : history) removals += one.second ? 0 : 1;
+  }
+  EXPECT_EQ(e.header().keys, model.size());
+  EXPECT_EQ(e.header().records, records);
+  EXPECT_EQ(e.header().removals, removals);
+  EXPECT_EQ(e.header().size, p.bytes.size());
+  EXPECT_EQ(e.first_key(), model.begin()->first);
+  e.verify([](std::string_view what, std::uint64_t at) { ADD_FAILURE() << what << " at " << at; });
+}
+
+TEST_P(Extents, several_threads_may_read_blocks_for_the_first_time) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (const auto& [key, history] : model) {
+        const auto found = e.find(key, version_max);
+        if (!found || as_seen(*found) != seen{history.front().first, history.front().second}) ++wrong;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfAllShapes, Extents,
+                         testing::Combine(testing::ValuesIn(shapes()), testing::Values(1, 300, block_bytes_usual)),
+                         [](const auto& named) {
+                           return std::get<0>(named.param).name + "_in_blocks_of_" +
+                                  std::to_string(std::get<1>(named.param));
+                         });
+
+TEST(ExtentBuilder, whatever_room_there_is_what_was_taken_can_be_read) {
+  const std::vector<shape> all = shapes();
+  for (const shape& s : all) {
+    if (s.name != "paths" && s.name != "words_with_removals" && s.name != "words_with_long_values") continue;
+    const histories_model model = s.make();
+    std::size_t before = 0;
+    for (std::size_t room = 0; room < 24'000; room += 200 + room % 137) {
+      aligned_bytes memory(room);
+      extent_builder b(memory.get(), 3, 512);
+      histories_model taken;
+      for (const auto& [key, history] : model) {
+        for (const auto& one : history) {
+          if (!b.add(key, as_record(one))) goto full;
+          taken[key].push_back(one);
+        }
+      }
+    full:
+      if (taken.empty()) continue;
+      const std::uint64_t size = b.finish();
+      ASSERT_LE(size, room);
+      const extent e(memory.get().first(size), {.file = "x", .seed = 3});
+      ASSERT_EQ(e.header().records, b.records());
+      for (const auto& [key, history] : taken) {
+        const auto found = e.find(key, version_max);
+        ASSERT_TRUE(found) << key;
+        ASSERT_EQ(as_seen(*found), (seen{history.front().first, history.front().second}));
+      }
+      ASSERT_GE(b.records() + 40, before) << "more room, and less was taken";
+      before = b.records();
+    }
+    EXPECT_GT(before, 50) << s.name;
+  }
+}
+
+TEST(ExtentBuilder, room_is_used_and_not_only_reserved) {
+  std::mt19937_64 random(6);
+  aligned_bytes memory(1 << 18);
+  extent_builder b(memory.get(), 3);
+  std::set<std::string> keys;
+  while (keys.size() < 20'000) keys.insert(random_bytes(random, 8));
+  auto key = keys.begin();
+  while (key != keys.end() && b.add(*key, {1, format::packed_kind::value, "12345678"})) ++key;
+  ASSERT_NE(key, keys.end());
+  EXPECT_GT(b.finish(), 250'000);
+}
+
+TEST(ExtentBuilder, a_key_of_eight_bytes_with_its_value_takes_less_than_24) {
+  histories_model model;
+  std::mt19937_64 random(1);
+  version v = 0;
+  while (model.size() < 100'000)
+    model[random_bytes(random, 8)] = {{random() % 2'000'000 + ++v, random_bytes(random, 8)}};
+  const packed p = pack(model);
+  EXPECT_LT(static_cast<double>(p.bytes.size()) / static_cast<double>(model.size()), 24);
+}
+
+TEST(ExtentBuilder, a_key_with_few_records_is_in_one_block) {
+  for (const shape& s : shapes()) {
+    if (s.name != "words_with_removals" && s.name != "paths" && s.name != "deep_histories") continue;
+    const packed p = pack(s.make(), 700);
+    const format::extent_header h = p.open().header();
+    const fence f(p.bytes.data() + h.fence_at, h.blocks, h.separators, h.prefix_size);
+    std::uint32_t that_go_on = 0;
+    for (std::uint32_t i = 0; i < f.blocks(); ++i) that_go_on += f.goes_on(i) ? 1 : 0;
+    if (s.name == "deep_histories") {
+      EXPECT_GT(that_go_on, 50);
+    } else {
+      EXPECT_EQ(that_go_on, 0) << s.name;
+      EXPECT_GT(f.blocks(), 10) << s.name;
+    }
+  }
+}
+
+TEST(ExtentBuilder, a_record_out_of_order_is_refused_with_what_is_wrong) {
+  aligned_bytes memory(4096);
+  const auto refused = [&](std::string_view key, version v, const char* why) {
+    extent_builder b(memory.get(), 0);
+    ASSERT_TRUE(b.add("m", {5, format::packed_kind::value, ""}));
+    try {
+      (void)b.add(key, {v, format::packed_kind::value, ""});
+      ADD_FAILURE() << key << " " << v;
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::invalid_argument);
+      EXPECT_THAT(e.what(), testing::HasSubstr(why));
+    }
+  };
+  refused("l", 1, "a greater key");
+  refused("m", 5, "behind one of version 5 of its key");
+  refused("m", 6, "behind one of version 5 of its key");
+  refused("n", 0, "version 0");
+  refused("n", version_max + 1, "from 1 to");
+  refused(std::string(key_size_max + 1, 'n'), 1, "at most 65535");
+}
+
+}  // namespace
+}  // namespace icecore::stratum
