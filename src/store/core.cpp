@@ -140,7 +140,6 @@ void store_core::raise_attached() const {
 
 statistics store_core::stats() const {
   check_usable();
-  check_first();
   record_totals totals = shared_->recovered;
   std::uint64_t free_in_segments = 0;
   {

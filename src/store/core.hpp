@@ -89,6 +89,8 @@ class [[gnu::visibility("hidden")]] store_core {
   void close();
   /// Lets other processes attach. Call when the store is complete.
   void share(const std::filesystem::path& as);
+  /// From now on tags are told to the processes that share the store, and taken from them.
+  void share_tags();
 
   // ---- Versions and tags ----
   /// A tag without name, note and time.
@@ -163,7 +165,6 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] index::ordered_index& index() const noexcept { return *index_; }
   [[nodiscard]] const version_clock& clock() const noexcept { return *clock_; }
   [[nodiscard]] const tag_index& tags() const {
-    check_first();
     catalog_->load(*tags_);
     return *tags_;
   }
@@ -270,6 +271,7 @@ class [[gnu::visibility("hidden")]] store_core {
   const entry_keys* keys_;
   index::ordered_index* index_;
   tag_catalog* catalog_;
+  std::unique_ptr<shared_tags> shared_tags_;  // if processes share the store: what catalog_ is then
   heads_kind heads_;
   bool read_only_;
   bool beside_writer_;

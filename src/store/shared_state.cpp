@@ -44,6 +44,7 @@ std::uint64_t shared_state::arrangement_of_this() noexcept {
       offsetof(shared_state, writers),
       offsetof(shared_state, durable),
       offsetof(shared_state, closed_versions),
+      offsetof(shared_state, tags),
       offsetof(shared_state, queries),
       offsetof(shared_state, readers),
       sizeof(pool_space),

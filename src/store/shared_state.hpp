@@ -5,6 +5,7 @@
 
 #include "index/arena.hpp"
 #include "store/feed/closings.hpp"
+#include "store/feed/made_tags.hpp"
 #include "store/persistent/durable_media.hpp"
 #include "store/query_readers.hpp"
 #include "store/write/writer.hpp"
@@ -32,6 +33,7 @@ struct shared_state {
   writer_set::state writers;
   durable_media::state durable;
   closings closed_versions;  ///< rung when a version was closed, or became durable
+  made_tags tags;            ///< all of them
   process_lock queries;      ///< of kept queries: held while their segments and runners change (query_space)
   query_readers readers;
 

@@ -365,6 +365,66 @@ TEST_P(Attached, a_forked_child_keeps_its_killed_parent_neither_alive_nor_attach
   log->step = 3;
 }
 
+TEST_P(Attached, an_attached_process_knows_the_tags_of_before_and_of_now) {
+  {
+    store s(path_, GetParam().options());
+    s.insert("key", "oldest");
+    s.tag("before", "made before anyone shared the store");
+    s.close();
+  }
+  const shared<signals> log;
+  child other([&] {
+    wait_for(log, 1);
+    const store s(path_, beside());
+    if (s.tags().size() != 1 || s.find_tag("before")->note != "made before anyone shared the store") return 1;
+    if (s.at("before").find("key") != "oldest" || s.find_tag("tag 7")) return 2;
+    log->step = 2;
+    wait_for(log, 3);
+    const auto all = s.tags();
+    if (all.size() != 301) return 3;
+    for (std::size_t i = 0; i < 300; ++i) {
+      if (all[i + 1].name != "tag " + std::to_string(i) || all[i + 1].note.size() != i) return 4;
+      if (s.at(all[i + 1].name).find("key") != std::to_string(i)) return 5;
+      if (s.find_tag_at_time(all[i + 1].time_ns)->time_ns != all[i + 1].time_ns) return 6;
+    }
+    log->step = 4;
+    wait_for(log, 5);  // the first process was killed: what it told stays
+    return s.tags().size() == 301 && s.at("tag 299").find("key") == "299" ? 0 : 7;
+  });
+  child owner([&] {
+    store s(path_, first());
+    log->step = 1;
+    wait_for(log, 2);
+    for (std::size_t i = 0; i < 300; ++i) {
+      s.insert("key", std::to_string(i));
+      s.tag("tag " + std::to_string(i), std::string(i, 'n'));
+    }
+    log->step = 3;
+    for (;;) pause();
+    return 1;
+  });
+  wait_for(log, 4);
+  owner.kill(SIGKILL);
+  log->step = 5;
+  EXPECT_EQ(other.wait(), 0);
+}
+
+TEST_P(Attached, an_attached_process_counts_and_verifies_what_there_is) {
+  store s(path_, first());
+  for (int i = 0; i < 1000; ++i) s.insert("key " + std::to_string(i), "value");
+  s.tag("a thousand");
+  child other([&] {
+    store beside_it(path_, beside());
+    beside_it.insert("one more", "value");
+    const statistics told = beside_it.stats();
+    if (told.keys != 1001 || told.records != 1001 || told.tags != 1 || told.clock != 2) return 1;
+    return beside_it.verify().ok() ? 0 : 2;
+  });
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_EQ(s.stats().keys, 1001U);
+  EXPECT_TRUE(s.verify().ok());
+}
+
 TEST_P(Attached, mistakes_are_reported) {
   expect_error(errc::no_such_store, "common", [&] { const store s(path_, beside()); });
   store s(path_, first());
@@ -377,9 +437,6 @@ TEST_P(Attached, mistakes_are_reported) {
   store attached(path_, beside());
   expect_error(errc::invalid_argument, "attached", [&] { attached.tag("name"); });
   expect_error(errc::invalid_argument, "attached", [&] { attached.sync(); });
-  expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.verify()); });
-  expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.stats()); });
-  expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.tags()); });
   options reading = first();
   reading.access = access::read_only;
   expect_error(errc::invalid_argument, "to share a store, open it for writing", [&] { const store r(path_, reading); });

@@ -85,7 +85,6 @@ void check_persistent_index(const std::filesystem::path& path, const std::vector
 
 verify_report detail::store_core::verify(const progress_function& on_progress) const {
   check_usable();
-  check_first();
   if (accepts_damage_) {  // the mapping is repaired, the file is not
     std::vector<placement> where;
     for (const pool* p : pool_->files()) {

@@ -331,6 +331,7 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   parts.attached = true;
   writer_set& writers = *parts.writers;
   auto attached = attached_engine(std::move(parts), root);
+  attached->share_tags();
   writers.recover_dead_writers();  // or only waiting threads would do so, and its segment would lie idle
   return attached;
 }
@@ -371,6 +372,11 @@ std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const 
   return open(path, opening);
 }
 
+void store_core::share_tags() {
+  shared_tags_ = std::make_unique<shared_tags>(*catalog_, shared_->tags, *memory_, *records_);
+  catalog_ = shared_tags_.get();
+}
+
 /// Lets other processes attach. Call when the store is complete.
 void store_core::share(const std::filesystem::path& as) {
   const format::root root = pool_->roots().read();
@@ -380,6 +386,9 @@ void store_core::share(const std::filesystem::path& as) {
   pool_->share(shared_->spaces);
   pool_->persist().share(shared_->poisoned);
   shared_as_ = as;
+  const std::vector<tag_info> all = tags().all();
+  share_tags();
+  shared_tags_->tell(all);
   shared_->is.store(shared_state::phase::open, std::memory_order_release);  // release: pairs with attach()
 }
 

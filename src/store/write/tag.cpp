@@ -77,7 +77,7 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   if (label == nullptr) return close_open();
   pool_->persist().verify_file_sizes();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
-  const std::unique_lock<std::mutex> one_at_a_time = catalog_->reserve();
+  const std::unique_lock<std::mutex> one_at_a_time = catalog_->reserve(label->name, label->note);
   // Everything that can fail comes before the version is closed and before the record gets its place: a place without a
   // record would count as damage once another record follows it.
   w.reserve(layout.size() + format::record_padding_max);

@@ -1,10 +1,14 @@
 #include "store/write/tag_catalog.hpp"
 
+#include <new>
 #include <string>
+#include <utility>
+
+#include "base/raise.hpp"
 
 namespace icecore::detail {
 
-std::unique_lock<std::mutex> listed_tags::reserve() {
+std::unique_lock<std::mutex> listed_tags::reserve(std::string_view /*name*/, std::string_view /*note*/) {
   std::unique_lock one_at_a_time(mutex_);
   list_.reserve();
   return one_at_a_time;
@@ -29,6 +33,38 @@ void listed_tags::load(tag_index& into) {
 
 void listed_tags::leave_evidence() const {
   if (loaded_.load(std::memory_order_relaxed)) list_.leave_evidence();  // relaxed: nothing else runs
+}
+
+// ---- Of a store that processes share ----
+
+void shared_tags::tell(const std::vector<tag_info>& all) {
+  for (const tag_info& tag : all) {
+    const index::arena_ref place = told_->reserve(*memory_, tag.name, tag.note);
+    told_->append(*memory_, place, tag.version, tag.time_ns);
+  }
+}
+
+std::unique_lock<std::mutex> shared_tags::reserve(std::string_view name, std::string_view note) {
+  std::unique_lock one_at_a_time(mutex_);
+  // The lock that this returns may go: who appends to the own catalog holds this one.
+  const std::unique_lock<std::mutex> own = own_->reserve(name, note);
+  try {
+    reserved_ = told_->reserve(*memory_, name, note);
+  } catch (const std::bad_alloc&) {
+    raise(errc::no_space, "a tag of {} bytes: the memory that the processes share is full", name.size() + note.size());
+  }
+  return one_at_a_time;
+}
+
+void shared_tags::append(link tag) {
+  own_->append(tag);
+  told_->append(*memory_, reserved_, records_->stamp_of_own(tag), records_->at(tag).as_tag().time_ns);
+}
+
+void shared_tags::load(tag_index& into) {
+  own_->load(into);
+  const std::scoped_lock one_at_a_time(reading_);
+  told_->for_each_new(*memory_, here_, [&](tag_info tag) { into.add(std::move(tag)); });
 }
 
 }  // namespace icecore::detail

@@ -1,4 +1,5 @@
-// Where a store finds its tags: in its records, which opening scans, or in a list beside the persistent index.
+// Where a store finds its tags: in its records, which opening scans, or in a list beside the persistent index; and, if
+// processes share the store, in the memory that they share.
 //
 // Threads: all functions from any thread, except list() and leave_evidence(), which state theirs.
 #pragma once
@@ -7,6 +8,7 @@
 #include <mutex>
 
 #include "history/history.hpp"
+#include "store/feed/made_tags.hpp"
 #include "store/persistent/durable_media.hpp"
 #include "store/persistent/tag_list.hpp"
 #include "store/write/tags.hpp"
@@ -15,12 +17,12 @@ namespace icecore::detail {
 
 class tag_catalog {
  public:
-  /// Makes sure that the next append() needs no memory, and that no other thread appends before the lock is released.
-  /// errc::no_space.
-  [[nodiscard]] virtual std::unique_lock<std::mutex> reserve() = 0;
+  /// Makes sure that the next append(), of a tag with this name and note, needs no memory, and that no other thread
+  /// appends before the lock is released. errc::no_space.
+  [[nodiscard]] virtual std::unique_lock<std::mutex> reserve(std::string_view name, std::string_view note) = 0;
   /// Appends the record of a tag, whose flush has begun. Durable after the next fence, or sync.
   virtual void append(link tag) = 0;
-  /// Adds the tags that opening has not read. errc::damaged.
+  /// Adds the tags that opening has not read, and those that other processes have made. errc::damaged.
   virtual void load(tag_index& into) = 0;
 
  protected:
@@ -30,7 +32,9 @@ class tag_catalog {
 /// Opening has read the records of all tags.
 class scanned_tags final : public tag_catalog {
  public:
-  [[nodiscard]] std::unique_lock<std::mutex> reserve() override { return {}; }
+  [[nodiscard]] std::unique_lock<std::mutex> reserve(std::string_view /*name*/, std::string_view /*note*/) override {
+    return {};
+  }
   void append(link /*tag*/) override {}
   void load(tag_index& /*into*/) override {}
 };
@@ -42,7 +46,7 @@ class listed_tags final : public tag_catalog {
   listed_tags(index::node_space& space, const durable_histories& histories, const durable_media& media, bool were_read)
       : list_(space), histories_(&histories), media_(&media), loaded_(were_read) {}
 
-  [[nodiscard]] std::unique_lock<std::mutex> reserve() override;
+  [[nodiscard]] std::unique_lock<std::mutex> reserve(std::string_view name, std::string_view note) override;
   void append(link tag) override { list_.append(tag); }
   void load(tag_index& into) override;
 
@@ -57,6 +61,31 @@ class listed_tags final : public tag_catalog {
   const durable_media* media_;
   std::mutex mutex_;
   std::atomic<bool> loaded_;
+};
+
+/// For a store that processes share: tells the others of this process's tags, and is told of theirs.
+class shared_tags final : public tag_catalog {
+ public:
+  /// `own`: this process's. `told`, in `memory`, is what all processes see.
+  shared_tags(tag_catalog& own, made_tags& told, index::arena& memory, const history_base& records)
+      : own_(&own), told_(&told), memory_(&memory), records_(&records) {}
+
+  /// Tells of these: for the process that opened the store, before any other can attach. Throws std::bad_alloc.
+  void tell(const std::vector<tag_info>& all);
+
+  [[nodiscard]] std::unique_lock<std::mutex> reserve(std::string_view name, std::string_view note) override;
+  void append(link tag) override;
+  void load(tag_index& into) override;
+
+ private:
+  tag_catalog* own_;
+  made_tags* told_;
+  index::arena* memory_;
+  const history_base* records_;
+  std::mutex mutex_;               // held by who appends
+  index::arena_ref reserved_ = 0;  // by the holder
+  std::mutex reading_;             // guards here_
+  made_tags::reader here_;
 };
 
 }  // namespace icecore::detail
