@@ -1,0 +1,323 @@
+"""Explicit-state model of generations and strata: freezing, compaction, retention, pins, space used again, crashes.
+
+Threads take one atomic step at a time, in every order. At every state each version of each key is read and compared
+with a store that drops nothing; every crash image of every state is recovered and judged in the same way, and what is
+then left is what the next life begins with. docs/design/0028-freezing-and-compaction.md tells the protocol and its
+invariants (A1 to A15): keep the code, that page and this model (with generation_parts.py and generation_steps.py) in
+step.
+
+    generations.py                     all programs, then all mutants (each must be caught)
+    generations.py PROGRAM [MUTANT]    one of them
+
+A power cut leaves of each line what it held at one instant since it was last made durable, a kill what it held last;
+of the two root pages the newest may be damaged besides. A place of the file holds one segment, which is all that a
+generation has, or one stratum. How records of one segment are linked and made durable is stamped_history.py's: what is
+read or linked on becomes durable, and is stamped, in the step that reads or links.
+"""
+
+import sys
+import time
+from itertools import product
+
+from generation_parts import (
+    KEYS,
+    Generation,
+    Header,
+    Manifest,
+    Packed,
+    Place,
+    Root,
+    Stack,
+    State,
+    Stratum,
+    Thread,
+    Violation,
+)
+from generation_steps import Steps
+
+PLACES, ROOM = 4, 5
+LIMIT = 10  # after a power cut the clock goes on at the next multiple: the limit that was durable before
+
+# Lives, each a list of threads by what they do: Wk writes key k, Dk removes it if it is there, B01 writes both in one
+# batch, T closes the open version, N does so under a name, F freezes, R01@v reads keys at closed version v with one
+# pin, Lk closes the open version and reads k at it, Gk reads the newest, Hv holds version v, Y syncs (a durable tag).
+# Cxy compacts: all that is frozen with x strata, the youngest ones (A: all); y is a (retention keeps all versions) or t
+# (those with a name or a hold). Kn: the process of thread n is killed while it freezes or compacts, and this thread,
+# which shares the store, goes on for it.
+PROGRAMS = {
+    "a writer beside a freeze": [["W0 W0", "F CAa", "R0@1"]],
+    "two writers, two freezes": [["W0", "W0 W0", "F F CAa"]],
+    "two writers, a tag, a freeze": [["W0", "W0", "T", "F CAt"]],
+    "frozen during a compaction": [["W0 F CAa", "W1 F W1"]],
+    "a reader across freeze and compaction": [["W0 T F CAt W0", "R01@1"]],
+    "a reader of an old stratum": [["W0 F CAa W0 F CAt W1", "R0@1"]],
+    "two readers, space used again": [["W0 F CAt W1", "R0@1", "R1@1"]],
+    "a snapshot beside a freeze": [["F W0", "L0"]],
+    "the newest across a freeze": [["W0 F W0 CAa", "G0 G0"]],
+    "a removal beside a compaction": [["W0 F CAa W1", "D0", "G0"]],
+    "a removal over an older stratum": [["W0 F CAa D0 F C0a"], ["F CAt"]],
+    "a removal at the bottom": [["W1 F D1 F CAt W0"], ["W1 F C0t"]],
+    "a removal in a stratum between": [["W0 F CAa D0 F C0t W0 F C0t"]],
+    "a merge in the middle": [["W0 F CAa D0 F C0a W1 F C1t W0 F C0t"], ["C1t CAt"]],
+    "a kept version between two writes": [["W0 T W1 N W0 F CAt"], ["F CAt"]],
+    "no version is kept": [["W0 T W0 F CAt W1"], ["W0 F CAt"]],
+    "retention grows again": [["W0 T W0 T F CAt CAa"]],
+    "a tag beside a freeze": [["W0 N W0", "F CAt", "R0@1"]],
+    "a hold beside a compaction": [["W0 T W0", "F CAt", "H1 R0@1"]],
+    "a batch beside a freeze": [["B01", "F CAa", "R01@1"]],
+    "a batch, a writer, a freeze": [["B01", "W1", "F CAa"]],
+    "two first writes, then one": [["W0", "W1"], ["W0"]],
+    "space used again beside a compaction": [["W0 F CAa", "W1 F W1"], ["W0"]],
+    "space used again and again": [["W0 W1 F D1 F CAt W0 F W0"], ["F CAt W1"]],
+    "three lives": [["W0 F CAa W1"], ["D0 F C0a W0"], ["F CAt W1"]],
+    "the compacting process is killed": [["F CAa", "W0 K0 W1 F CAt"]],
+    "synced, compacted, cut": [["W0 N Y W1 N F CAa W0"], ["W1 Y"]],
+    "a sync beside a compaction": [["W0 F CAt", "W1 Y W0"], ["W1"]],
+    "unsynced space, used again": [["W0 F CAa W0 W1"], ["W0 Y"]],
+}
+# Those of a store with tag durability; the others have operation durability.
+TAGGED = {"synced, compacted, cut", "a sync beside a compaction", "unsynced space, used again"}
+# What leaving something out breaks: mutant -> a program that shows it.
+MUTANTS = {
+    "a freeze does not wait for writers": "a writer beside a freeze",
+    "a freeze closes the version before writers have stopped": "two writers, a tag, a freeze",
+    "a writer goes on in the segment that it has": "frozen during a compaction",
+    "a batch takes its generation for each key": "a batch beside a freeze",
+    "a tag is recorded without a lease": "a tag beside a freeze",
+    "the stack is read before the version is closed": "a snapshot beside a freeze",
+    "a switch forgets what was frozen meanwhile": "frozen during a compaction",
+    "no second look at the stack after the pin": "a reader across freeze and compaction",
+    "no barrier before pins are counted": "two readers, space used again",
+    "the barrier comes before the switch": "two readers, space used again",
+    "only pins on the stack before are counted": "a reader across freeze and compaction",
+    "pins are not waited for": "a reader of an old stratum",
+    "a removal looks without a pin": "a removal beside a compaction",
+    "space is free before the manifest is durable": "space used again beside a compaction",
+    "space is free before the switch": "two readers, space used again",
+    "space is free while one root page names the old manifest": "space used again beside a compaction",
+    "readers see the switch before the manifest is durable": "a hold beside a compaction",
+    "the manifest is durable before the stratum": "no version is kept",
+    "a reused place keeps its number": "space used again and again",
+    "numbers of places repeat in another life": "unsynced space, used again",
+    "a segment's header is not durable": "two first writes, then one",
+    "a segment's header is durable with its first record": "two first writes, then one",
+    "recovery takes segments of all generations": "a removal at the bottom",
+    "recovery knows the clock from segments alone": "no version is kept",
+    "the manifest does not say what its strata make durable": "synced, compacted, cut",
+    "a removal dropped over an older stratum": "a removal in a stratum between",
+    "only records of kept versions stay": "a kept version between two writes",
+    "the newest record goes if no kept version shows it": "no version is kept",
+    "an expired version is answered": "no version is kept",
+    "expired versions are kept again": "retention grows again",
+    "tags stay where the segment was": "a kept version between two writes",
+    "retention is decided without holds": "a hold beside a compaction",
+    "a hold does not ask what is about to go": "a hold beside a compaction",
+    "a reader stops at the first that shows nothing": "a removal over an older stratum",
+    "a reader asks older ones first": "a removal over an older stratum",
+    "a reader looks below a removal": "a removal over an older stratum",
+    "a removal looks at the young generation alone": "a removal beside a compaction",
+    "a generation begins with its version": "a writer beside a freeze",
+    "a killed compaction is rolled back at any step": "the compacting process is killed",
+    "a killed compaction keeps its place": "the compacting process is killed",
+    "the gate of a killed freeze stays shut": "the compacting process is killed",
+}
+
+
+class Model(Steps):
+    """Judging and crashes."""
+
+    def judge(self, s):
+        """Reads every version as somebody would who comes now."""
+        if not all(self.expired(s.stack, version) for version in s.told):
+            raise Violation("an expired version is there again")
+        stamps = [r.stamp for r in s.log]
+        marks = {s.clock, s.clock - 1, *s.tags, *s.holds, *stamps, *(stamp - 1 for stamp in stamps)}
+        for version in marks:
+            if 0 < version <= s.clock:
+                for key in range(KEYS):
+                    self.check_read(s, s.stack, key, version)
+        if not s.tags <= self.listed(s):
+            raise Violation("a tag is lost")
+
+    def judge_end(self, s):
+        if any(th.op < len(ops) for th, ops in zip(s.threads, self.lives[self.life])):
+            raise Violation("nobody can go on")
+        used = [p.place for p in s.stack.parts if isinstance(p, Stratum)] + [at for _, at in s.homes if at >= 0]
+        if sorted(used + list(s.free)) != list(range(PLACES)):
+            raise Violation("space is used twice, or never again")
+
+    # ---- crashes ----
+
+    def manifests(self, roots):
+        """What an opening may go by: the newest root's or, if its page is damaged, the other's."""
+        newest = self.newest_root(roots)
+        yield newest.manifest
+        if not self.tagged and all(page[-1] for page in roots):
+            yield min((page[-1] for page in roots), key=lambda root: root.sequence).manifest
+
+    def images(self, s):
+        """(clock, places, manifest, whether a power cut left it)."""
+        for manifest in self.manifests(s.roots):
+            yield s.clock, self.all_durable(s).places, manifest, False
+        pages = [page + (None,) if len(page) > 1 else page for page in s.roots]  # torn
+        lines = pages + [line for p in s.places for line in (p.header, *p.lines)]
+        for image in product(*lines):
+            kept = iter(image)
+            roots = ((next(kept),), (next(kept),))
+            places = tuple(Place((next(kept),), tuple((next(kept),) for _ in p.lines)) for p in s.places)
+            for manifest in self.manifests(roots):
+                yield (s.clock // LIMIT + 1) * LIMIT, places, manifest, True
+
+    def segments(self, s, newest):
+        """Of a file that a crash left: where generations are that the manifest does not replace, and free places."""
+        named = {p.place: p for p in newest.strata}
+        oldest = 1 if self.mutant == "recovery takes segments of all generations" else newest.oldest
+        homes, free = [], []
+        for at, place in enumerate(s.places):
+            generation = place.header[0].generation
+            if at in named:
+                packed = place.lines[0][0]
+                if not isinstance(packed, Packed) or packed.reuse != named[at].reuse:
+                    raise Violation("the manifest names a stratum that is not there")
+            elif generation >= oldest:
+                homes.append((generation, at))
+            else:
+                free.append(at)
+        return sorted(homes, reverse=True), free
+
+    def opened(self, s, clock, places, newest, cut):
+        """As opening does: first both root pages, then segments of the generations that are in no stratum."""
+        before = s
+        s = s._replace(places=places, roots=((Root(1, newest),), (Root(0, newest),)))
+        homes, free = self.segments(s, newest)
+        durable = newest.durable if self.tagged and cut else max(clock, before.clock)
+        found, listed, dropped = set(), {v for v in newest.tags if v <= durable}, []
+        for line, record in (pair for _, at in homes for pair in self.records(s, at)):
+            stamp = self.stamp(s, record)
+            if not 0 < stamp <= durable:
+                dropped.append(line)
+            elif record.kind == "N":
+                listed.add(stamp)
+            elif record.kind in "WD":
+                found.add((record.op, record.key))
+        for line in dropped:  # what has not happened never will
+            s = self.durable(self.with_line(s, line, None), line)
+        if self.mutant == "recovery knows the clock from segments alone":
+            clock = 1 + max((self.stamp(s, r) for _, at in homes for _, r in self.records(s, at)), default=0)
+
+        if clock < before.clock:
+            raise Violation("the clock goes back")
+        if not s.tags <= listed:
+            raise Violation("a tag is lost")
+        if s.synced > durable:
+            raise Violation("what was synced is lost")
+        if not cut:
+            log = s.log
+        elif self.tagged:
+            log = tuple(r for r in s.log if r.stamp <= durable)
+        else:
+            log = tuple(r for r in s.log if r.op in s.must or (r.op, r.key) in found)
+        if not found <= {(r.op, r.key) for r in log}:
+            raise Violation("what a crash took comes back")
+
+        begin = newest.strata[0].high if newest.strata else 0
+        if not any(number >= newest.oldest for number, _ in homes):
+            homes.append((newest.oldest, -1))
+        parts = tuple(Generation(n, places[at].header[0].begin if at >= 0 else begin) for n, at in homes)
+        life = self.lives[self.life + 1] if self.life + 1 < len(self.lives) else []
+        return s._replace(
+            clock=clock,
+            gate=-1,
+            homes=tuple(homes),
+            free=tuple(reversed(free)),
+            stack=Stack(0, parts + newest.strata, newest.tags),
+            doomed=(),
+            threads=tuple(Thread() for _ in life),
+            log=log,
+            must=frozenset(r.op for r in log) if not self.tagged else frozenset(),
+            tags=frozenset(v for v in listed if not self.tagged or v <= newest.durable),
+            lost=s.lost | frozenset(range(durable + 1, clock)) if self.tagged and cut else s.lost,
+        )
+
+    # ---- all of them ----
+
+    def first_state(self):
+        nothing = Place((Header(0, 0, 0),), ((None,),) * ROOM)
+        return State(
+            clock=1,
+            gate=-1,
+            homes=((1, -1),),
+            free=tuple(reversed(range(PLACES))),
+            places=(nothing,) * PLACES,
+            roots=((Root(1, Manifest(1, (), ())),), (Root(0, Manifest(1, (), ())),)),
+            stack=Stack(0, (Generation(1, 0),), ()),
+            doomed=(),
+            threads=tuple(Thread() for _ in self.lives[0]),
+            log=(),
+            must=frozenset(),
+            tags=frozenset(),
+            holds=frozenset(),
+            synced=0,
+            lost=frozenset(),
+            told=frozenset(),
+        )
+
+    def explore(self):
+        """Number of states, and the first violation or None."""
+        begins, count = {self.first_state()}, 0
+        try:
+            for self.life in range(len(self.lives)):
+                seen, todo, left, met = set(begins), list(begins), set(), set()
+                count += len(begins)
+                while todo:
+                    s = todo.pop()
+                    shown = s._replace(threads=(), gate=-1, doomed=())
+                    if shown not in met:
+                        met.add(shown)
+                        self.judge(s)
+                        facts = (s.clock, s.log, s.must, s.tags, s.holds, s.synced, s.told)  # to judge recovery by
+                        for image in self.images(s):
+                            if (facts, image) not in met:
+                                met.add((facts, image))
+                                left.add(self.opened(s, *image))
+                    nexts = list(self.steps(s))
+                    if not nexts:
+                        self.judge_end(s)
+                    for n in nexts:
+                        if n not in seen:
+                            seen.add(n)
+                            todo.append(n)
+                            count += 1
+                for s in left:
+                    self.judge(s)
+                begins = left
+        except Violation as bad:
+            return count, str(bad)
+        return count, None
+
+
+def run(program, mutant=""):
+    begun = time.perf_counter()
+    states, bad = Model(PROGRAMS[program], mutant, program in TAGGED).explore()
+    return bad, f"{states} states, {time.perf_counter() - begun:.1f} s"
+
+
+def main():
+    if len(sys.argv) > 1:
+        bad, size = run(*sys.argv[1:3])
+        print(f"{size}: {bad or 'no violation'}")
+        return bad is not None
+    failures = 0
+    for name in PROGRAMS:
+        bad, size = run(name)
+        print(f"{name}: {bad or 'no violation'} ({size})", flush=True)
+        failures += bad is not None
+    for mutant, program in MUTANTS.items():
+        bad, size = run(program, mutant)
+        print(f"mutant '{mutant}': {'caught: ' + bad if bad else 'NOT CAUGHT'} ({size})", flush=True)
+        failures += bad is None
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(main())
