@@ -1,12 +1,12 @@
 """What threads do in the model of generations and strata (generations.py), one atomic step at a time."""
 
-from generation_parts import (
+from generation_state import (
     ANY,
     KEYS,
     Generation,
+    Layers,
     Manifest,
     Packed,
-    Parts,
     Record,
     Stack,
     Stratum,
@@ -18,7 +18,7 @@ from generation_parts import (
 )
 
 
-class Steps(Parts):
+class Steps(Layers):
     def __init__(self, lives, mutant="", tagged=False):
         super().__init__(lives, mutant, tagged)
         kinds = {"W": self.write, "D": self.write, "B": self.batch, "T": self.tag, "N": self.named_tag}
@@ -74,7 +74,7 @@ class Steps(Parts):
         if at < 0:
             if not s.free:
                 return None
-            s, at = self.given_out(s, number, s.stack.parts[0].begin)
+            s, at = self.given_out(s, number, s.stack.layers[0].begin)
             if not self.tagged and not self.mutant.startswith("a segment's header is"):
                 s = self.header_durable(s, at)
             s = s._replace(homes=((number, at), *older))
@@ -104,8 +104,8 @@ class Steps(Parts):
                 return None
             if kind == "D":
                 alone = self.mutant == "a removal looks at the young generation alone"
-                parts = th.stack.parts[:1] if alone else th.stack.parts
-                line, record = self.look(s, parts, key, ANY)
+                layers = th.stack.layers[:1] if alone else th.stack.layers
+                line, record = self.look(s, layers, key, ANY)
                 there = record is not None and record.kind == "W"
                 if there != (self.true_answer(s, key, ANY) is not None):
                     raise Violation("a removal did not see what is there")
@@ -194,7 +194,7 @@ class Steps(Parts):
         if th.pc != "closed":
             return self.closed_under_gate(s, t, th)
         number = s.homes[0][0] + 1
-        stack = Stack(s.stack.number + 1, (Generation(number, th.version),) + s.stack.parts, s.stack.tags)
+        stack = Stack(s.stack.number + 1, (Generation(number, th.version),) + s.stack.layers, s.stack.tags)
         return self.end(s._replace(gate=-1, homes=((number, -1),) + s.homes, stack=stack), t)
 
     def sync(self, s, t, th, _op):
@@ -238,7 +238,7 @@ class Steps(Parts):
         if th.pc == "close":
             return self.goto(s._replace(clock=s.clock + 1), t, version=s.clock, pc=keys[0])
         key = int(th.pc)
-        s = self.helped(s, th.stack.parts, key)
+        s = self.helped(s, th.stack.layers, key)
         s = self.read_by_someone(s, self.check_read(s, th.stack, key, th.version))
         if self.expired(th.stack, th.version):
             s = s._replace(told=s.told | {th.version})
@@ -246,7 +246,7 @@ class Steps(Parts):
         return self.goto(s, t, pc=rest[0]) if rest else self.end(s, t)
 
     def newest(self, s, t, th, op):
-        """The newest value, which a read that began later may not be behind: one part at a step."""
+        """The newest value, which a read that began later may not be behind: one layer at a step."""
         key = int(op[1])
         log = [r for r in s.log if r.key == key]
         if th.pc == "start":
@@ -255,10 +255,10 @@ class Steps(Parts):
         if th.pc in ("load", "pin", "look again"):
             return self.pin(s, t, th, "0")
         asked = int(th.pc)
-        part = th.stack.parts[asked]
-        s = self.helped(s, (part,), key)
-        line, record = self.look(s, (part,), key, ANY)
-        if record is None and asked + 1 < len(th.stack.parts):
+        layer = th.stack.layers[asked]
+        s = self.helped(s, (layer,), key)
+        line, record = self.look(s, (layer,), key, ANY)
+        if record is None and asked + 1 < len(th.stack.layers):
             return self.goto(s, t, pc=str(asked + 1))
         shown = record.op if record and record.kind == "W" else None
         log = [r for r in s.log if r.key == key]
@@ -327,15 +327,15 @@ class Steps(Parts):
         return out
 
     def to_merge(self, s, op):
-        frozen = [p for p in s.stack.parts[1:] if isinstance(p, Generation)]
-        strata = [p for p in s.stack.parts if isinstance(p, Stratum)]
+        frozen = [p for p in s.stack.layers[1:] if isinstance(p, Generation)]
+        strata = [p for p in s.stack.layers if isinstance(p, Stratum)]
         return frozen + (strata if op[1] == "A" else strata[: int(op[1])])
 
     def built(self, s, op, merged):
         """Decides and builds: nothing that is read changes, and nobody sees what is written."""
-        young, *rest = s.stack.parts
+        young, *rest = s.stack.layers
         frozen = [p for p in merged if isinstance(p, Generation)]
-        high = begin_of(s.stack.parts[s.stack.parts.index(merged[0]) - 1])
+        high = begin_of(s.stack.layers[s.stack.layers.index(merged[0]) - 1])
         low = begin_of(merged[-1])
         bottom = merged[-1] == rest[-1] or self.mutant == "a removal dropped over an older stratum"
         segments = [at for number, at in s.homes for p in frozen if p.number == number and at >= 0]
@@ -367,7 +367,8 @@ class Steps(Parts):
         if th.pc == "write manifest":
             if self.locked(s):
                 return None
-            durable = self.newest_root(s.roots).manifest.durable
+            stale = self.mutant == "the manifest takes back what was synced meanwhile"
+            durable = 0 if stale else self.newest_root(s.roots).manifest.durable
             if self.tagged and self.mutant != "the manifest does not say what its strata make durable":
                 durable = max(durable, work.stratum.high)
             return self.with_root(s, work.manifest._replace(durable=durable))
@@ -377,10 +378,10 @@ class Steps(Parts):
             return self.root_durable(s)
         if th.pc == "switch":
             old = work.before if self.mutant == "a switch forgets what was frozen meanwhile" else s.stack
-            first = old.parts.index(work.merged[0])
-            parts = old.parts[:first] + (work.stratum,) + old.parts[first + len(work.merged) :]
+            first = old.layers.index(work.merged[0])
+            layers = old.layers[:first] + (work.stratum,) + old.layers[first + len(work.merged) :]
             number = s.stack.number + 1
-            s = s._replace(stack=Stack(number, parts, work.manifest.tags), doomed=())
+            s = s._replace(stack=Stack(number, layers, work.manifest.tags), doomed=())
             return self.goto(s, t, work=work._replace(switched=number))
         if th.pc == "barrier":
             return s._replace(threads=tuple(o._replace(seen=o.pinned) for o in s.threads))

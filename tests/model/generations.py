@@ -3,7 +3,7 @@
 Threads take one atomic step at a time, in every order. At every state each version of each key is read and compared
 with a store that drops nothing; every crash image of every state is recovered and judged in the same way, and what is
 then left is what the next life begins with. docs/design/0028-freezing-and-compaction.md tells the protocol and its
-invariants (A1 to A15): keep the code, that page and this model (with generation_parts.py and generation_steps.py) in
+invariants (A1 to A15): keep the code, that page and this model (with generation_state.py and generation_steps.py) in
 step.
 
     generations.py                     all programs, then all mutants (each must be caught)
@@ -19,7 +19,7 @@ import sys
 import time
 from itertools import product
 
-from generation_parts import (
+from generation_state import (
     KEYS,
     Generation,
     Header,
@@ -102,8 +102,11 @@ MUTANTS = {
     "a segment's header is not durable": "two first writes, then one",
     "a segment's header is durable with its first record": "two first writes, then one",
     "recovery takes segments of all generations": "a removal at the bottom",
+    "what has not happened stays": "two first writes, then one",
     "recovery knows the clock from segments alone": "no version is kept",
     "the manifest does not say what its strata make durable": "synced, compacted, cut",
+    "the manifest takes back what was synced meanwhile": "a sync beside a compaction",
+    "two roots are written at a time": "a sync beside a compaction",
     "a removal dropped over an older stratum": "a removal in a stratum between",
     "only records of kept versions stay": "a kept version between two writes",
     "the newest record goes if no kept version shows it": "no version is kept",
@@ -142,7 +145,7 @@ class Model(Steps):
     def judge_end(self, s):
         if any(th.op < len(ops) for th, ops in zip(s.threads, self.lives[self.life])):
             raise Violation("nobody can go on")
-        used = [p.place for p in s.stack.parts if isinstance(p, Stratum)] + [at for _, at in s.homes if at >= 0]
+        used = [p.place for p in s.stack.layers if isinstance(p, Stratum)] + [at for _, at in s.homes if at >= 0]
         if sorted(used + list(s.free)) != list(range(PLACES)):
             raise Violation("space is used twice, or never again")
 
@@ -185,26 +188,35 @@ class Model(Steps):
                 free.append(at)
         return sorted(homes, reverse=True), free
 
+    def zeroed(self, s, lines):
+        for line in lines:
+            s = self.durable(self.with_line(s, line, None), line)
+        return s
+
+    def counts(self, s, homes, durable):
+        """Records of a file that a crash left: which have happened, and lines of those that never will."""
+        happened, dropped = [], []
+        for line, record in (pair for _, at in homes for pair in self.records(s, at)):
+            stamp = self.stamp(s, record)
+            if 0 < stamp <= durable:
+                happened.append(record._replace(stamp=stamp))
+            else:
+                dropped.append(line)
+        return happened, dropped
+
     def opened(self, s, clock, places, newest, cut):
         """As opening does: first both root pages, then segments of the generations that are in no stratum."""
         before = s
         s = s._replace(places=places, roots=((Root(1, newest),), (Root(0, newest),)))
         homes, free = self.segments(s, newest)
         durable = newest.durable if self.tagged and cut else max(clock, before.clock)
-        found, listed, dropped = set(), {v for v in newest.tags if v <= durable}, []
-        for line, record in (pair for _, at in homes for pair in self.records(s, at)):
-            stamp = self.stamp(s, record)
-            if not 0 < stamp <= durable:
-                dropped.append(line)
-            elif record.kind == "N":
-                listed.add(stamp)
-            elif record.kind in "WD":
-                found.add((record.op, record.key))
-        for line in dropped:  # what has not happened never will
-            s = self.durable(self.with_line(s, line, None), line)
+        happened, dropped = self.counts(s, homes, durable)
+        found = {(r.op, r.key) for r in happened if r.kind in "WD"}
+        listed = {r.stamp for r in happened if r.kind == "N"} | {v for v in newest.tags if v <= durable}
+        if self.mutant != "what has not happened stays":
+            s = self.zeroed(s, dropped)
         if self.mutant == "recovery knows the clock from segments alone":
-            clock = 1 + max((self.stamp(s, r) for _, at in homes for _, r in self.records(s, at)), default=0)
-
+            clock = 1 + max((r.stamp for r in happened), default=0)
         if clock < before.clock:
             raise Violation("the clock goes back")
         if not s.tags <= listed:
@@ -223,14 +235,14 @@ class Model(Steps):
         begin = newest.strata[0].high if newest.strata else 0
         if not any(number >= newest.oldest for number, _ in homes):
             homes.append((newest.oldest, -1))
-        parts = tuple(Generation(n, places[at].header[0].begin if at >= 0 else begin) for n, at in homes)
+        layers = tuple(Generation(n, places[at].header[0].begin if at >= 0 else begin) for n, at in homes)
         life = self.lives[self.life + 1] if self.life + 1 < len(self.lives) else []
         return s._replace(
             clock=clock,
             gate=-1,
             homes=tuple(homes),
             free=tuple(reversed(free)),
-            stack=Stack(0, parts + newest.strata, newest.tags),
+            stack=Stack(0, layers + newest.strata, newest.tags),
             doomed=(),
             threads=tuple(Thread() for _ in life),
             log=log,
@@ -238,6 +250,19 @@ class Model(Steps):
             tags=frozenset(v for v in listed if not self.tagged or v <= newest.durable),
             lost=s.lost | frozenset(range(durable + 1, clock)) if self.tagged and cut else s.lost,
         )
+
+    def recovered(self, s, clock, places, newest, cut):
+        """What opening leaves; and opening again, when a power cut comes amid what the first one zeroes.
+
+        The clock, which goes on a bit further, is left as it is: no version was closed in between.
+        """
+        yield self.opened(s, clock, places, newest, cut)
+        file = s._replace(places=places)
+        durable = newest.durable if self.tagged else clock
+        _, dropped = self.counts(file, self.segments(file, newest)[0], durable)
+        for some in product((False, True), repeat=len(dropped) if cut else 0):
+            again = self.zeroed(file, [line for line, zero in zip(dropped, some) if zero])
+            yield self.opened(s, clock, again.places, newest, cut)
 
     # ---- all of them ----
 
@@ -279,7 +304,7 @@ class Model(Steps):
                         for image in self.images(s):
                             if (facts, image) not in met:
                                 met.add((facts, image))
-                                left.add(self.opened(s, *image))
+                                left.update(self.recovered(s, *image))
                     nexts = list(self.steps(s))
                     if not nexts:
                         self.judge_end(s)

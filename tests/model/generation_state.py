@@ -54,14 +54,14 @@ class Root(NamedTuple):
 
 class Stack(NamedTuple):
     number: int
-    parts: tuple  # generations, then strata: youngest first
+    layers: tuple  # generations, then strata: youngest first
     tags: tuple  # the manifest's
 
 
 class Work(NamedTuple):  # a compaction's
     stratum: Stratum
     manifest: Manifest
-    merged: tuple  # parts
+    merged: tuple  # layers
     before: Stack
     switched: int = 0  # number of the stack that it published
 
@@ -113,11 +113,11 @@ def put(items, i, value):
     return items[:i] + (value,) + items[i + 1 :]
 
 
-def begin_of(part):
-    return part.begin if isinstance(part, Generation) else part.low
+def begin_of(layer):
+    return layer.begin if isinstance(layer, Generation) else layer.low
 
 
-class Parts:
+class Layers:
     """`tagged`: a store with tag durability, in which no write waits to be durable."""
 
     def __init__(self, lives, mutant="", tagged=False):
@@ -130,10 +130,13 @@ class Parts:
     # ---- the file ----
 
     def newest_root(self, roots):
-        return max((page[-1] for page in roots if page[-1]), key=lambda root: root.sequence)
+        intact = [page[-1] for page in roots if page[-1]]
+        if not intact:
+            raise Violation("no root is left")
+        return max(intact, key=lambda root: root.sequence)
 
     def locked(self, s):
-        return any(len(page) > 1 for page in s.roots)
+        return any(len(page) > 1 for page in s.roots) and self.mutant != "two roots are written at a time"
 
     def with_root(self, s, manifest):
         """Into the page that does not hold the newest."""
@@ -202,6 +205,8 @@ class Parts:
         record = self.line(s, line)
         if record.stamp or record.batch:
             return s
+        if record.op[0] != self.life:
+            raise Violation("what a crash took comes back")
         record = record._replace(stamp=version)
         return self.with_line(s, line, record)._replace(log=s.log + (record._replace(reuse=0),))
 
@@ -226,29 +231,29 @@ class Parts:
         at = self.place_of(s, generation)
         return [line for line, r in self.records(s, at) if r.kind in "WD" and r.key == key] if at >= 0 else []
 
-    def history(self, s, part, key):
-        """Of one part, newest first: (line or None, record with its stamp)."""
-        if isinstance(part, Stratum):
-            packed = s.places[part.place].lines[0][-1]
-            if part.place in s.free or not isinstance(packed, Packed) or packed.reuse != part.reuse:
+    def history(self, s, layer, key):
+        """Of one layer, newest first: (line or None, record with its stamp)."""
+        if isinstance(layer, Stratum):
+            packed = s.places[layer.place].lines[0][-1]
+            if layer.place in s.free or not isinstance(packed, Packed) or packed.reuse != layer.reuse:
                 raise Violation("space was read after it was given back")
             return [(None, r) for r in packed.records if r.key == key]
-        found = [(line, self.line(s, line)) for line in self.lines_of(s, part.number, key)]
+        found = [(line, self.line(s, line)) for line in self.lines_of(s, layer.number, key)]
         return [(line, r._replace(stamp=self.stamp(s, r))) for line, r in reversed(found)]
 
-    def helped(self, s, parts, key):
+    def helped(self, s, layers, key):
         """Stamp-on-read: whoever is about to look stamps what has no stamp."""
-        for part in parts:
-            for line in self.lines_of(s, part.number, key)[-1:] if isinstance(part, Generation) else ():
+        for layer in layers:
+            for line in self.lines_of(s, layer.number, key)[-1:] if isinstance(layer, Generation) else ():
                 s = self.set_stamp(s, line, s.clock)
         return s
 
-    def look(self, s, parts, key, version):
+    def look(self, s, layers, key, version):
         """What they show: (line or None, record or None)."""
-        for part in parts[::-1] if self.mutant == "a reader asks older ones first" else parts:
-            if begin_of(part) + (self.mutant == "a generation begins with its version") >= version:
+        for layer in layers[::-1] if self.mutant == "a reader asks older ones first" else layers:
+            if begin_of(layer) + (self.mutant == "a generation begins with its version") >= version:
                 continue
-            for line, record in self.history(s, part, key):
+            for line, record in self.history(s, layer, key):
                 if 0 < record.stamp <= version:
                     if record.kind == "D" and self.mutant == "a reader looks below a removal":
                         break
@@ -260,12 +265,12 @@ class Parts:
     def expired(self, stack, version):
         if self.mutant == "an expired version is answered":
             return False
-        strata = [p for p in stack.parts if isinstance(p, Stratum)]
+        strata = [p for p in stack.layers if isinstance(p, Stratum)]
         return any(p.low < version <= p.high and version not in p.kept for p in strata)
 
     def listed(self, s):
         """Named tags: the manifest's, and those in the generations."""
-        places = [self.place_of(s, p.number) for p in s.stack.parts if isinstance(p, Generation)]
+        places = [self.place_of(s, p.number) for p in s.stack.layers if isinstance(p, Generation)]
         in_segments = {r.stamp for at in places if at >= 0 for _, r in self.records(s, at) if r.kind == "N"}
         return in_segments | set(s.stack.tags)
 
@@ -283,7 +288,7 @@ class Parts:
             if not self.thinned or version in s.holds or version in s.tags:
                 raise Violation("a version that retention keeps has expired")
             return None
-        line, record = self.look(s, stack.parts, key, version)
+        line, record = self.look(s, stack.layers, key, version)
         if (record.op if record and record.kind == "W" else None) != self.true_answer(s, key, version):
             raise Violation("a version shows something else")
         return line
