@@ -56,7 +56,7 @@ void pool::grow_in_background() noexcept {
       const std::uint64_t step = std::max(usual, used_before + wanted);
       const std::uint64_t most = capacity() / format::granule_size * format::granule_size;
       const std::uint64_t ahead = std::min(format::round_up(step, huge_pages_ ? huge_page_bytes : growth_min), most);
-      if (size() >= ahead || !extend_in_pieces(ahead)) return;
+      if (!extend_in_pieces(ahead)) return;  // it is at least `usual`, so each turn makes the file longer
       // A quarter of the room is to last while the file grows: writers ask when half of it is left.
       constexpr std::uint64_t margin = 4;
       const std::uint64_t used = used_end() - used_before;

@@ -1,16 +1,20 @@
 // Growth in the background: a large file has room before writers need it, and the thread lives as long as the store is
 // open.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/memory/sanitizer.hpp"
 #include "icecore/icecore.hpp"
+#include "support/process.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -149,6 +153,41 @@ TEST_P(Growth, in_a_forked_child_is_not_waited_for) {
   s.insert("key", "parent's");
   EXPECT_EQ(s.find("key"), "parent's");
 }
+
+#if !defined(ICECORE_UNDER_THREAD_SANITIZER) && !defined(ICECORE_UNDER_ADDRESS_SANITIZER)  // they take terabytes
+/// Whether every other thread of this process sleeps.
+bool others_sleep() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream stat(task.path() / "stat");
+    std::string line;
+    std::getline(stat, line);
+    const std::size_t name_end = line.rfind(')');  // then a space and the state
+    if (name_end != std::string::npos && line.size() > name_end + 2 && line[name_end + 2] != 'S') return false;
+  }
+  return true;
+}
+
+TEST_P(Growth, rests_where_the_store_has_no_more_addresses) {
+  child limited([&] {
+    constexpr rlim_t some = (rlim_t{4} * 67 << 20) + 123'456;  // a quarter is no number of huge pages
+    rlim_t pages = 0;                                          // of this process, whatever ran in it before
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + some;
+    const rlimit limit{most, most};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
+    store s(path(), opening());
+    try {
+      for (int i = 0; i < 1'000'000; ++i) s.insert("fill " + std::to_string(i), std::string(100'000, 'f'));
+      return 2;
+    } catch (const error& full) {
+      if (full.code() != errc::no_space) return 3;
+    }
+    return becomes(others_sleep) ? 0 : 4;
+  });
+  EXPECT_EQ(limited.wait(std::chrono::seconds(100)), 0);
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(All, Growth, ::testing::ValuesIn([] {
                            std::vector<setting> all = {{place::tmpfs, durability::none},
