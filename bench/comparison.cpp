@@ -16,8 +16,8 @@
 #include "isolated.hpp"
 #include "machine_limits.hpp"
 #include "measure.hpp"
-#include "progress.hpp"
 #include "report.hpp"
+#include "text/progress.hpp"
 
 namespace icecore::bench {
 namespace {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <new>
 
-#include "command_line.hpp"
 #include "icecore/error.hpp"
-#include "output.hpp"
+#include "line/command_line.hpp"
+#include "text/output.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // What `icecore load` reads: any bytes. They are refused with the line's number, or make a store whose dump loads to a
 // store with the same dump.
-#include "dump_loader.hpp"
-#include "dump_reader.hpp"
+#include "dump/dump_loader.hpp"
+#include "dump/dump_reader.hpp"
 #include "icecore/icecore.hpp"
 #include "support/fuzz_target.hpp"
 #include "support/model.hpp"

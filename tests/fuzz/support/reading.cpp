@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "dump_writer.hpp"
+#include "dump/dump_writer.hpp"
 #include "support/model.hpp"
 
 namespace icecore::testing {

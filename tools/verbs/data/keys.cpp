@@ -1,0 +1,165 @@
+// put, get, del: writing, reading and removing one key.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "line/command_line.hpp"
+#include "line/opening.hpp"
+#include "text/file_error.hpp"
+#include "text/json.hpp"
+#include "text/output.hpp"
+#include "text/text.hpp"
+
+namespace icecore::cli {
+namespace {
+
+struct key_arguments {
+  std::string store;
+  read_arguments read;
+  std::string key;
+  bool hex = false;
+  std::optional<std::string> value;
+  std::string file;
+  bool if_new = false;
+  write_arguments write;
+  view_arguments view;
+  cli::format format = cli::format::table;
+};
+
+/// All bytes of an open file. errc::value_too_large before the memory is allocated.
+std::string read_all(int descriptor, const std::string& name) {
+  constexpr std::size_t step = std::size_t{1} << 20U;
+  std::string bytes;
+  for (;;) {
+    const std::size_t filled = bytes.size();
+    if (filled > value_size_max) {
+      throw error(errc::value_too_large,
+                  fmt::format("{}: a value holds at most {} bytes; split it over several keys", name, value_size_max));
+    }
+    if (bytes.capacity() - filled < step) bytes.reserve(bytes.capacity() * 2 + step);
+    bytes.resize(filled + step);
+    const ssize_t count = ::read(descriptor, bytes.data() + filled, step);
+    if (count < 0 && errno != EINTR) fail_on_file(name, "reading");
+    bytes.resize(filled + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    if (count == 0) return bytes;
+  }
+}
+
+std::string read_file(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_on_file(path, "opening the value's file");
+  struct closer {
+    int descriptor;
+    ~closer() { ::close(descriptor); }
+  } const closing{descriptor};
+  return read_all(descriptor, path);
+}
+
+std::string value_of(const key_arguments& a) {
+  if (!a.file.empty()) return read_file(a.file);
+  if (!a.value) {
+    throw error(errc::invalid_argument,
+                "put: no value; give it as an argument, give - to read standard input, or use --file");
+  }
+  if (*a.value != "-") return bytes_of(*a.value, a.hex);
+  std::string bytes = read_all(STDIN_FILENO, "standard input");
+  if (!a.hex) return bytes;
+  // echo and xxd -p write a newline, which is not a digit
+  std::erase_if(bytes, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
+  return from_hex(bytes);
+}
+
+exit_code put(const key_arguments& a) {
+  const std::string key = bytes_of(a.key, a.hex);
+  const std::string value = value_of(a);
+  store s = open_to_write(a.store, a.write, creation::open_or_create);
+  const bool written = a.if_new ? s.insert_new(key, value).has_value() : s.insert(key, value) != 0;
+  s.close();
+  if (written) return exit_code::ok;
+  fmt::print(stderr, "icecore: {}: key '{}' is there already\n", a.store, shown(key, 80));
+  return exit_code::negative;
+}
+
+exit_code get(const key_arguments& a) {
+  const std::string key = bytes_of(a.key, a.hex);
+  const store s = open_to_read(a.store, a.read);
+  const snapshot view = view_of(s, a.view);
+  const auto value = view.find(key);
+  if (!value) {
+    fmt::print(stderr, "icecore: {}: no key '{}' in version {}\n", a.store, shown(key, 80), view.version());
+    return exit_code::negative;
+  }
+  if (a.format == cli::format::json) {
+    std::string line = fmt::format("{{\"version\":{},\"key\":", view.version());
+    append_json(line, key, a.hex);
+    line += ",\"value\":";
+    append_json(line, *value, a.hex);
+    out().line(line + '}');
+  } else if (a.hex) {
+    out().line(to_hex(*value));
+  } else {
+    out().write(*value);
+    if (stdout_is_terminal() && !value->ends_with('\n')) out().write("\n");
+  }
+  return exit_code::ok;
+}
+
+exit_code del(const key_arguments& a) {
+  const std::string key = bytes_of(a.key, a.hex);
+  store s = open_to_write(a.store, a.write, creation::open_existing);
+  const auto removed = s.remove(key);
+  s.close();
+  if (removed) return exit_code::ok;
+  fmt::print(stderr, "icecore: {}: no key '{}' to remove\n", a.store, shown(key, 80));
+  return exit_code::negative;
+}
+
+}  // namespace
+
+void add_key_verbs(command_line& line) {
+  const auto a = std::make_shared<key_arguments>();
+
+  verb verb = line.add_verb("put", "Set the value of a key in the open version",
+                            "  icecore put model.ice layer1/bias 0.5\n"
+                            "  icecore put model.ice layer1/weight --file weight.bin\n"
+                            "  date | icecore put model.ice when -\n"
+                            "  icecore put --hex model.ice 00ff 68656c6c6f\n"
+                            "  icecore put --if-new model.ice owner me\n"
+                            "Exit code 1 if --if-new was given and the key exists.");
+  verb.add_store(a->store, "The store's file; it is created if it does not exist");
+  verb.add_option("KEY", a->key, "The key, at most 65,535 bytes").required().type_name("");
+  const option value = verb.add_option("VALUE", a->value, "The value; - reads it from standard input").type_name("");
+  verb.add_option("--file", a->file, "Read the value from this file").type_name("FILE").excludes(value);
+  verb.add_hex(a->hex);
+  verb.add_flag("--if-new", a->if_new, "Only if the key does not exist");
+  verb.add_writing(a->write);
+  verb.runs([a] { return put(*a); });
+
+  verb = line.add_verb("get", "Write the value of a key to standard output, byte for byte",
+                       "  icecore get model.ice layer1/bias\n"
+                       "  icecore get model.ice layer1/weight --at epoch-3 > weight.bin\n"
+                       "  icecore get model.ice layer1/bias --at-time 2024-05-01T12:00:00Z\n"
+                       "Exit code 1 if the key does not exist.");
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_option("KEY", a->key, "The key").required().type_name("");
+  verb.add_view(a->view);
+  verb.add_hex(a->hex);
+  verb.add_format(a->format);
+  verb.runs([a] { return get(*a); });
+
+  verb = line.add_verb("del", "Remove a key in the open version; its history stays",
+                       "  icecore del model.ice layer1/bias\n"
+                       "Exit code 1 if the key did not exist.");
+  verb.add_store(a->store);
+  verb.add_option("KEY", a->key, "The key").required().type_name("");
+  verb.add_hex(a->hex);
+  verb.add_changing(a->write);
+  verb.runs([a] { return del(*a); });
+}
+
+}  // namespace icecore::cli

@@ -1,0 +1,163 @@
+// stat: the content of a store, how it is stored, and what it costs.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "line/command_line.hpp"
+#include "line/opening.hpp"
+#include "text/json.hpp"
+#include "text/output.hpp"
+#include "text/text.hpp"
+
+namespace icecore::cli {
+namespace {
+
+struct stat_arguments {
+  std::string store;
+  read_arguments read;
+  cli::format format = cli::format::table;
+};
+
+std::string_view name_of(durability mode) {
+  switch (mode) {
+    case durability::best_available:
+      return "best";
+    case durability::none:
+      return "none";
+    case durability::tag:
+      return "tag";
+    case durability::operation:
+      return "operation";
+  }
+  return "?";
+}
+
+std::string_view name_of(medium m) {
+  switch (m) {
+    case medium::persistent_memory:
+      return "persistent memory";
+    case medium::block_device:
+      return "block device";
+    case medium::memory:
+      return "memory";
+  }
+  return "?";
+}
+
+/// The mode that durability::best_available selects on a medium.
+durability best_on(medium m) {
+  switch (m) {
+    case medium::persistent_memory:
+      return durability::operation;
+    case medium::block_device:
+      return durability::tag;
+    case medium::memory:
+      break;
+  }
+  return durability::none;
+}
+
+double bytes_a_key(std::uint64_t bytes, const statistics& s) {
+  return s.keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(s.keys);
+}
+
+void print_json(const statistics& s, const version_ranges& lost) {
+  json_object durability;
+  durability.bytes("mode", name_of(s.durability.mode)).bytes("best", name_of(best_on(s.durability.medium)));
+  durability.bytes("medium", name_of(s.durability.medium)).add("emulated", s.durability.emulated);
+  durability.bytes("filesystem", s.durability.filesystem);
+
+  json_object line;
+  line.bytes("path", s.path).bytes("pool_id", s.pool_id);
+  line.bytes("format", fmt::format("{}.{}", s.format_major, s.format_minor)).bytes("index", index_name(s.index));
+  line.add("clock", s.clock).add("keys", s.keys).add("records", s.records);
+  line.add("inserts", s.records - s.removes).add("removes", s.removes).add("tags", s.tags);
+  line.add("key_bytes", s.key_bytes).add("value_bytes", s.value_bytes).add("used_bytes", s.used_bytes);
+  line.add("file_bytes", s.file_bytes)
+      .add("index_bytes", s.index_bytes)
+      .add("huge_page_bytes", process_huge_page_bytes());
+  line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
+  line.add("recovered_from_crash", s.recovered_from_crash).add("recovered_instantly", s.recovered_instantly);
+  line.add("opening_seconds", s.recovery_seconds);
+  out().line(line.add("durability", durability).text());
+  for (const auto& [first, end] : lost.ranges()) {
+    json_object range;
+    range.add("first", first).add("last", end - 1);
+    out().line(json_object().add("lost_versions", range).text());
+  }
+  if (s.files.size() == 1) return;
+  for (const file_statistics& f : s.files) {
+    json_object file;
+    file.bytes("path", f.path).add("file_bytes", f.file_bytes).add("used_bytes", f.used_bytes);
+    if (f.node >= 0) file.add("node", static_cast<std::uint64_t>(f.node));
+    out().line(json_object().add("file", file).text());
+  }
+}
+
+void print_table(const statistics& s, const version_ranges& lost) {
+  const auto line = [](std::string_view what, const std::string& value) {
+    out().line(fmt::format("{:<22}{}", what, value));
+  };
+  const auto bytes = [](std::uint64_t count) {
+    return count < 1000 ? fmt::format("{} B", count)
+                        : fmt::format("{} B ({})", grouped(count), human_bytes(static_cast<double>(count)));
+  };
+  const std::uint64_t content = s.key_bytes + s.value_bytes;
+  line("store", fmt::format("{}  (pool {}, format {}.{})", shown(s.path), s.pool_id, s.format_major, s.format_minor));
+  line("open version", grouped(s.clock));
+  for (const auto& [first, end] : lost.ranges()) {
+    line("  lost versions", fmt::format("{} to {}, in a power cut", grouped(first), grouped(end - 1)));
+  }
+  line("keys", grouped(s.keys));
+  line("records", fmt::format("{}  ({} inserts, {} removes)", grouped(s.records), grouped(s.records - s.removes),
+                              grouped(s.removes)));
+  line("tags", fmt::format("{}  (named or timed)", grouped(s.tags)));
+  line("key bytes", bytes(s.key_bytes));
+  line("value bytes", bytes(s.value_bytes));
+  line("overhead", bytes(s.used_bytes > content ? s.used_bytes - content : 0));
+  line("used in the file", fmt::format("{}, {:.1f} B a key", bytes(s.used_bytes), bytes_a_key(s.used_bytes, s)));
+  line("file size", bytes(s.file_bytes));
+  for (const file_statistics& f : s.files) {
+    if (s.files.size() == 1) break;
+    line("  file", fmt::format("{}: {}, {} used{}", shown(f.path), bytes(f.file_bytes), bytes(f.used_bytes),
+                               f.node < 0 ? "" : fmt::format(", NUMA node {}", f.node)));
+  }
+  line("index",
+       fmt::format("{}, {}, {:.1f} B a key", index_name(s.index), bytes(s.index_bytes), bytes_a_key(s.index_bytes, s)));
+  const std::uint64_t huge_page_bytes = process_huge_page_bytes();
+  line("huge pages", huge_page_bytes == 0 ? "none" : bytes(huge_page_bytes));
+  line("durability", fmt::format("{}{} for the last writer; the best here is {}", name_of(s.durability.mode),
+                                 s.durability.emulated ? " (emulated)" : "", name_of(best_on(s.durability.medium))));
+  line("medium", fmt::format("{} ({})", name_of(s.durability.medium), s.durability.filesystem));
+  line("opening", fmt::format("{:.3f} s{}{}", s.recovery_seconds, s.recovered_instantly ? ", instant recovery" : "",
+                              s.recovered_from_crash ? ", recovered: the last writer had not closed it" : ""));
+}
+
+exit_code stat(const stat_arguments& a) {
+  const store s = open_to_read(a.store, a.read);
+  const statistics statistics = s.stats();
+  if (a.format == cli::format::json) {
+    print_json(statistics, s.lost_versions());
+  } else {
+    print_table(statistics, s.lost_versions());
+  }
+  return exit_code::ok;
+}
+
+}  // namespace
+
+void add_stat_verb(command_line& line) {
+  const auto a = std::make_shared<stat_arguments>();
+  verb verb =
+      line.add_verb("stat", "Show what a store holds, how durable it is and what it costs",
+                    "  icecore stat model.ice\n"
+                    "  icecore stat model.ice -o json | jq .keys\n"
+                    "The durability shown is that of the last writer, beside the best that the device can give.\n"
+                    "Bytes of index and huge pages are those of this process.");
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_format(a->format);
+  verb.runs([a] { return stat(*a); });
+}
+
+}  // namespace icecore::cli

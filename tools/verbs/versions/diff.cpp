@@ -1,0 +1,131 @@
+// diff: the differences between two versions.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "line/command_line.hpp"
+#include "line/opening.hpp"
+#include "text/json.hpp"
+#include "text/output.hpp"
+#include "text/progress.hpp"
+#include "text/text.hpp"
+
+namespace icecore::cli {
+namespace {
+
+struct diff_arguments {
+  std::string store;
+  read_arguments read;
+  std::string before;
+  std::string after = "latest";
+  bounds_arguments bounds;
+  bool hex = false;
+  bool stat = false;
+  bool values = false;
+  cli::format format = cli::format::table;
+};
+
+/// What --stat counts for one kind of difference.
+struct tally {
+  std::uint64_t keys = 0;
+  std::uint64_t bytes_before = 0;
+  std::uint64_t bytes_after = 0;
+};
+
+enum kind : std::size_t { added, removed, changed };
+constexpr std::string_view names[] = {"added", "removed", "changed"};
+constexpr char signs[] = {'+', '-', '~'};
+
+kind kind_of(const difference& d) { return !d.before ? added : !d.after ? removed : changed; }
+
+void print_table(const difference& d, const diff_arguments& a) {
+  const auto text = [&](std::string_view bytes) { return a.hex ? to_hex(bytes) : shown(bytes); };
+  out().line(fmt::format("{} {}", signs[kind_of(d)], text(d.key)));
+  if (!a.values) return;
+  if (d.before) out().line("    - " + text(*d.before));
+  if (d.after) out().line("    + " + text(*d.after));
+}
+
+void print_json(const difference& d, const diff_arguments& a) {
+  std::string line = fmt::format("{{\"change\":\"{}\",\"key\":", names[kind_of(d)]);
+  append_json(line, d.key, a.hex);
+  if (a.values && d.before) {
+    line += ",\"before\":";
+    append_json(line, *d.before, a.hex);
+  }
+  if (a.values && d.after) {
+    line += ",\"after\":";
+    append_json(line, *d.after, a.hex);
+  }
+  out().line(line + '}');
+}
+
+void print_stat(const tally (&tallies)[3], cli::format format) {
+  if (format == cli::format::json) {
+    json_object line;
+    for (const kind k : {added, removed, changed}) {
+      const tally& t = tallies[k];
+      json_object counts;
+      counts.add("keys", t.keys).add("bytes_before", t.bytes_before).add("bytes_after", t.bytes_after);
+      line.add(names[k], counts);
+    }
+    out().line(line.text());
+    return;
+  }
+  table rows({"", ">keys", ">bytes before", ">bytes after"});
+  for (const kind k : {added, removed, changed}) {
+    rows.row({std::string(names[k]), grouped(tallies[k].keys), grouped(tallies[k].bytes_before),
+              grouped(tallies[k].bytes_after)});
+  }
+  rows.print(out());
+}
+
+exit_code diff(const diff_arguments& a) {
+  const key_bounds bounds = bounds_of(a.bounds, a.hex);
+  const store s = open_to_read(a.store, a.read);
+  diff_range differences = s.diff(version_named(s, a.before), version_named(s, a.after), bounds);
+  progress_bar bar("comparing", 0, "differences");
+  tally tallies[3];
+  std::uint64_t count = 0;
+  for (const difference& d : differences) {
+    ++count;
+    tally& t = tallies[kind_of(d)];
+    ++t.keys;
+    t.bytes_before += d.before ? d.before->size() : 0;
+    t.bytes_after += d.after ? d.after->size() : 0;
+    if (a.stat) {
+      bar.update(count);
+    } else if (a.format == cli::format::json) {
+      print_json(d, a);
+    } else {
+      print_table(d, a);
+    }
+  }
+  bar.finish();
+  if (a.stat) print_stat(tallies, a.format);
+  return count == 0 ? exit_code::ok : exit_code::negative;
+}
+
+}  // namespace
+
+void add_diff_verb(command_line& line) {
+  const auto a = std::make_shared<diff_arguments>();
+  verb verb = line.add_verb("diff", "List the keys whose value differs between two versions, in key order",
+                            "  icecore diff model.ice epoch-1 epoch-2\n"
+                            "  icecore diff model.ice 17 --prefix layer1/ --values\n"
+                            "  icecore diff model.ice epoch-1 latest --stat\n"
+                            "+ is a key that was added, - one that was removed, ~ one whose value changed.\n"
+                            "Exit code 1 if there are differences, 0 if there are none.");
+  verb.add_store(a->store);
+  verb.add_reading(a->read);
+  verb.add_option("A", a->before, "The version or tag to compare").required().type_name("");
+  verb.add_option("B", a->after, "The version or tag to compare with (default: latest)").type_name("");
+  verb.add_bounds(a->bounds);
+  const option stat = verb.add_flag("--stat", a->stat, "Only counts and sizes");
+  verb.add_flag("--values", a->values, "Also the values before and after").excludes(stat);
+  verb.add_hex(a->hex);
+  verb.add_format(a->format);
+  verb.runs([a] { return diff(*a); });
+}
+
+}  // namespace icecore::cli
