@@ -9,6 +9,7 @@
 
 #include "icecore/error.hpp"
 #include "line/command_line.hpp"
+#include "line/wording.hpp"
 #include "text/output.hpp"
 
 namespace {
@@ -32,6 +33,7 @@ void add_verbs(command_line& line) {
   add_dump_verb(line);
   add_load_verb(line);
   add_bench_verb(line);
+  add_help_verb(line);
 }
 
 exit_code run(int argc, char** argv) {
@@ -61,7 +63,7 @@ int main(int argc, char** argv) {
   } catch (const closed_pipe&) {
     code = exit_code::ok;
   } catch (const icecore::error& e) {
-    fmt::print(stderr, "icecore: {}\n", e.message());
+    fmt::print(stderr, "icecore: {}\n", in_words_of_the_command(e.message()));
     code = exit_code_of(static_cast<icecore::errc>(e.code().value()));
   } catch (const std::filesystem::filesystem_error& e) {
     fmt::print(stderr, "icecore: {}: {}\n", e.path1().string(), e.code().message());

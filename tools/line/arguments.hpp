@@ -14,6 +14,15 @@ namespace icecore::cli {
 
 enum class format : std::uint8_t { table, json, csv, arrow };
 
+/// Which bytes are hexadecimal digits, in arguments and in output.
+struct hex_arguments {
+  bool both = false;
+  bool keys_alone = false;
+  bool values_alone = false;
+  [[nodiscard]] bool keys() const noexcept { return both || keys_alone; }
+  [[nodiscard]] bool values() const noexcept { return both || values_alone; }
+};
+
 /// The version to read; without either: the present.
 struct view_arguments {
   std::string at;

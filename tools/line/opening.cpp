@@ -31,7 +31,12 @@ options with_progress(options opening) {
 
 version tag_named(const store& from, std::string_view name) {
   if (const auto tag = from.find_tag(name)) return tag->version;
-  if (name.size() < abbreviation_min) fail_unknown(from, name);
+  if (name.size() < abbreviation_min) {
+    throw error(errc::unknown_tag,
+                fmt::format("{}: no version or tag is named '{}'; of a longer name, such as a commit's hash, give at "
+                            "least the first {} letters; `icecore log {}` lists the tags",
+                            from.path().string(), shown(name, 80), abbreviation_min, from.path().string()));
+  }
   const auto tags = from.tags();
   const auto matches = [&](const tag_info& tag) { return tag.name.starts_with(name); };
   const auto first = std::find_if(tags.begin(), tags.end(), matches);

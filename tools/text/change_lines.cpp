@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "icecore/error.hpp"
 #include "text/json.hpp"
 #include "text/text.hpp"
 
@@ -19,12 +18,12 @@ std::string csv_field(std::string_view bytes) {
   return field + '"';
 }
 
-std::string json_line(const key_change& c, bool hex) {
+std::string json_line(const key_change& c, const hex_arguments& hex) {
   std::string line = fmt::format("{{\"version\":{},\"key\":", c.version);
-  append_json(line, c.key, hex);
+  append_json(line, c.key, hex.keys());
   line += ",\"value\":";
   if (c.value) {
-    append_json(line, *c.value, hex);
+    append_json(line, *c.value, hex.values());
   } else {
     line += "null";
   }
@@ -33,26 +32,27 @@ std::string json_line(const key_change& c, bool hex) {
 
 }  // namespace
 
-change_format change_format_named(std::string_view name) {
-  if (name == "table") return change_format::table;
-  if (name == "json") return change_format::json;
-  if (name == "csv") return change_format::csv;
-  throw error(errc::invalid_argument, fmt::format("-o {}: it is 'table', 'json' or 'csv'", name));
+change_format change_format_of(format as) noexcept {
+  return as == format::json ? change_format::json : as == format::csv ? change_format::csv : change_format::table;
 }
 
-std::string change_line(const key_change& c, change_format as, bool hex) {
+std::string change_line(const key_change& c, change_format as, const hex_arguments& hex) {
   const std::string_view value = c.value.value_or(std::string_view());
-  const auto shown_text = [&](std::string_view bytes) { return hex ? to_hex(bytes) : shown(bytes); };
-  const auto field = [&](std::string_view bytes) { return csv_field(hex ? to_hex(bytes) : std::string(bytes)); };
+  const auto shown_text = [](std::string_view bytes, bool digits) { return digits ? to_hex(bytes) : shown(bytes); };
+  const auto field = [](std::string_view bytes, bool digits) {
+    return csv_field(digits ? to_hex(bytes) : std::string(bytes));
+  };
   switch (as) {
     case change_format::json:
       return json_line(c, hex);
     case change_format::csv:
-      return fmt::format("{},{},{},{}", c.version, c.value ? "insert" : "remove", field(c.key), field(value));
+      return fmt::format("{},{},{},{}", c.version, c.value ? "insert" : "remove", field(c.key, hex.keys()),
+                         field(value, hex.values()));
     case change_format::table:
       break;
   }
-  return fmt::format("{}\t{}\t{}\t{}", c.version, c.value ? '+' : '-', shown_text(c.key), shown_text(value));
+  return fmt::format("{}\t{}\t{}\t{}", c.version, c.value ? '+' : '-', shown_text(c.key, hex.keys()),
+                     shown_text(value, hex.values()));
 }
 
 std::string_view change_heading(change_format as) noexcept {

@@ -6,15 +6,17 @@
 #include <string_view>
 
 #include "icecore/changes.hpp"
+#include "line/arguments.hpp"
 
 namespace icecore::cli {
 
 enum class change_format : std::uint8_t { table, json, csv };
 
-/// The format of this name. errc::invalid_argument.
-[[nodiscard]] change_format change_format_named(std::string_view name);
+/// The format of changes that -o names.
+[[nodiscard]] change_format change_format_of(format as) noexcept;
+
 /// Without the line's end. Csv is that of RFC 4180: version, change, key, value.
-[[nodiscard]] std::string change_line(const key_change& change, change_format as, bool hex);
+[[nodiscard]] std::string change_line(const key_change& change, change_format as, const hex_arguments& hex);
 /// What comes before the first line; empty if nothing does.
 [[nodiscard]] std::string_view change_heading(change_format as) noexcept;
 

@@ -48,9 +48,9 @@ void append_json(std::string& out, std::string_view bytes, bool hex) {
   out += '"';
 }
 
-json_object& json_object::bytes(std::string_view name, std::string_view value) {
+json_object& json_object::bytes(std::string_view name, std::string_view value, bool hex) {
   std::string written;
-  append_json(written, value);
+  append_json(written, value, hex);
   return raw(name, written);
 }
 

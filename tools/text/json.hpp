@@ -19,7 +19,7 @@ void append_json(std::string& out, std::string_view bytes, bool hex = false);
 /// An object, written member by member. Names come from our code, and need no escapes.
 class json_object {
  public:
-  json_object& bytes(std::string_view name, std::string_view value);
+  json_object& bytes(std::string_view name, std::string_view value, bool hex = false);
   /// A value that is JSON already.
   json_object& json(std::string_view name, std::string_view value) { return raw(name, value); }
   json_object& add(std::string_view name, double value);

@@ -36,7 +36,7 @@ struct filter_arguments {
   bool count = false;
   bool each_tag = false;
   bool explain = false;
-  bool hex = false;
+  hex_arguments hex;
   cli::format format = cli::format::table;
 };
 
@@ -44,14 +44,14 @@ void print_item(const item& i, const filter_arguments& a) {
   std::string line;
   if (a.format == cli::format::json) {
     line = "{\"key\":";
-    append_json(line, i.key, a.hex);
+    append_json(line, i.key, a.hex.keys());
     line += ",\"value\":";
-    append_json(line, i.value, a.hex);
+    append_json(line, i.value, a.hex.values());
     line += '}';
   } else {
-    line = a.hex ? to_hex(i.key) : shown(i.key);
+    line = a.hex.keys() ? to_hex(i.key) : shown(i.key);
     line += '\t';
-    line += a.hex ? to_hex(i.value) : shown(i.value);
+    line += a.hex.values() ? to_hex(i.value) : shown(i.value);
   }
   out().line(line);
 }
@@ -65,7 +65,7 @@ exit_code print_columns(const snapshot& of, const filter& condition, const filte
     stream.finish();
     return rows > 0 ? exit_code::ok : exit_code::negative;
   }
-  const column_printer print(a.format, a.hex);
+  const column_printer print(a.format, a.hex.both);
   std::vector<std::string> names;
   names.reserve(columns.size());
   for (const auto& column : columns) names.push_back(column.name);
@@ -95,7 +95,7 @@ exit_code print_totals(const totals& found, std::vector<std::vector<std::string>
   const bool show_counts = a.count || a.sums.empty();
   if (show_counts) names.emplace_back("count");
   for (const std::string& sum : a.sums) names.push_back(fmt::format("sum({})", sum));
-  const column_printer print(a.format, a.hex);
+  const column_printer print(a.format, a.hex.both);
   print.heading(names);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (show_counts) rows[i].push_back(fmt::format("{}", found.counts[i]));
@@ -114,7 +114,7 @@ exit_code print_sums(const snapshot& of, const filter& condition, const filter_a
 
 /// One pass over the histories for the counts, and one for each sum. Versions that a power cut took have no row.
 exit_code print_each_tag(const store& s, const filter& condition, const filter_arguments& a) {
-  const column_printer print(a.format, a.hex);
+  const column_printer print(a.format, a.hex.both);
   std::vector<version> versions;
   std::vector<std::vector<std::string>> rows;
   const auto tags = s.tags();
@@ -140,9 +140,7 @@ exit_code filter_changes(const store& s, const filter& condition, const filter_a
     out().line(a.format == cli::format::json ? json_object().add("count", count).text() : fmt::format("{}", count));
     return count > 0 ? exit_code::ok : exit_code::negative;
   }
-  const change_format as = a.format == cli::format::json  ? change_format::json
-                           : a.format == cli::format::csv ? change_format::csv
-                                                          : change_format::table;
+  const change_format as = change_format_of(a.format);
   if (const auto heading = change_heading(as); !heading.empty()) out().line(heading);
   change_range found = all.where(condition);
   for (auto it = found.begin(); count < a.limit && it != found.end(); ++it, ++count) {
@@ -245,7 +243,7 @@ void add_filter_verb(command_line& line) {
       .excludes(count)
       .excludes(sum)
       .excludes(each_tag);
-  verb.add_option("--limit", a->limit, "Stop after this many").type_name("N");
+  verb.add_limit(a->limit);
   verb.add_option("--page-token", a->page_token, "One page (--limit; default 1000) behind this token; '' for the first")
       .type_name("TOKEN")
       .excludes(count)

@@ -20,7 +20,7 @@ struct history_arguments {
   read_arguments read;
   std::string key;
   view_arguments view;
-  bool hex = false;
+  hex_arguments hex;
   bool reverse = false;
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
   cli::format format = cli::format::table;
@@ -41,7 +41,7 @@ void print_json(const change& c, const tag_info* tag, const history_arguments& a
   }
   if (c.value) {
     line += ",\"value\":";
-    append_json(line, *c.value, a.hex);
+    append_json(line, *c.value, a.hex.values());
   } else {
     line += ",\"removed\":true";
   }
@@ -50,7 +50,7 @@ void print_json(const change& c, const tag_info* tag, const history_arguments& a
 
 exit_code history(const history_arguments& a) {
   constexpr std::size_t value_columns = 48;
-  const std::string key = bytes_of(a.key, a.hex);
+  const std::string key = bytes_of(a.key, a.hex.keys());
   const store s = open_to_read(a.store, a.read);
   const auto found = view_of(s, a.view).history(key);
   std::vector<change> changes(found.begin(), found.end());
@@ -68,9 +68,9 @@ exit_code history(const history_arguments& a) {
       print_json(c, tag, a);
       continue;
     }
-    const std::string value = !c.value ? "(removed)"
-                              : a.hex  ? to_hex(c.value->substr(0, value_columns / 2))
-                                       : shown(*c.value, value_columns);
+    const std::string value = !c.value         ? "(removed)"
+                              : a.hex.values() ? to_hex(c.value->substr(0, value_columns / 2))
+                                               : shown(*c.value, value_columns);
     rows.row({fmt::format("{}", c.version), tag == nullptr ? "" : format_time(tag->time_ns),
               tag == nullptr ? "(not tagged yet)" : shown(tag->name), c.value ? grouped(c.value->size()) : "-", value});
   }
@@ -93,7 +93,7 @@ void add_history_verb(command_line& line) {
   verb.add_reading(a->read);
   verb.add_option("KEY", a->key, "The key").required().type_name("");
   verb.add_view(a->view);
-  verb.add_option("--limit", a->limit, "Stop after this many").type_name("N");
+  verb.add_limit(a->limit);
   verb.add_flag("--reverse", a->reverse, "Oldest first");
   verb.add_hex(a->hex);
   verb.add_format(a->format);

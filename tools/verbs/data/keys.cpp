@@ -21,7 +21,7 @@ struct key_arguments {
   std::string store;
   read_arguments read;
   std::string key;
-  bool hex = false;
+  hex_arguments hex;
   std::optional<std::string> value;
   std::string file;
   bool if_new = false;
@@ -65,27 +65,36 @@ std::string value_of(const key_arguments& a) {
     throw error(errc::invalid_argument,
                 "put: no value; give it as an argument, give - to read standard input, or use --file");
   }
-  if (*a.value != "-") return bytes_of(*a.value, a.hex);
+  if (*a.value != "-") return bytes_of(*a.value, a.hex.values());
   std::string bytes = read_all(STDIN_FILENO, "standard input");
-  if (!a.hex) return bytes;
+  if (!a.hex.values()) return bytes;
   // echo and xxd -p write a newline, which is not a digit
   std::erase_if(bytes, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
   return from_hex(bytes);
 }
 
+/// With -o json, what put and del did: in which version, or that they did nothing.
+void print_written(const key_arguments& a, std::string_view key, std::optional<version> in, std::string_view what) {
+  if (a.format != cli::format::json) return;
+  json_object line;
+  if (in) line.add("version", *in);
+  out().line(line.bytes("key", key, a.hex.keys()).add(what, in.has_value()).text());
+}
+
 exit_code put(const key_arguments& a) {
-  const std::string key = bytes_of(a.key, a.hex);
+  const std::string key = bytes_of(a.key, a.hex.keys());
   const std::string value = value_of(a);
   store s = open_to_write(a.store, a.write, creation::open_or_create);
-  const bool written = a.if_new ? s.insert_new(key, value).has_value() : s.insert(key, value) != 0;
+  const std::optional<version> written = a.if_new ? s.insert_new(key, value) : s.insert(key, value);
   s.close();
+  print_written(a, key, written, "written");
   if (written) return exit_code::ok;
   fmt::print(stderr, "icecore: {}: key '{}' is there already\n", a.store, shown(key, 80));
   return exit_code::negative;
 }
 
 exit_code get(const key_arguments& a) {
-  const std::string key = bytes_of(a.key, a.hex);
+  const std::string key = bytes_of(a.key, a.hex.keys());
   const store s = open_to_read(a.store, a.read);
   const snapshot view = view_of(s, a.view);
   const auto value = view.find(key);
@@ -95,11 +104,11 @@ exit_code get(const key_arguments& a) {
   }
   if (a.format == cli::format::json) {
     std::string line = fmt::format("{{\"version\":{},\"key\":", view.version());
-    append_json(line, key, a.hex);
+    append_json(line, key, a.hex.keys());
     line += ",\"value\":";
-    append_json(line, *value, a.hex);
+    append_json(line, *value, a.hex.values());
     out().line(line + '}');
-  } else if (a.hex) {
+  } else if (a.hex.values()) {
     out().line(to_hex(*value));
   } else {
     out().write(*value);
@@ -109,10 +118,11 @@ exit_code get(const key_arguments& a) {
 }
 
 exit_code del(const key_arguments& a) {
-  const std::string key = bytes_of(a.key, a.hex);
+  const std::string key = bytes_of(a.key, a.hex.keys());
   store s = open_to_write(a.store, a.write, creation::open_existing);
   const auto removed = s.remove(key);
   s.close();
+  print_written(a, key, removed, "removed");
   if (removed) return exit_code::ok;
   fmt::print(stderr, "icecore: {}: no key '{}' to remove\n", a.store, shown(key, 80));
   return exit_code::negative;
@@ -128,15 +138,20 @@ void add_key_verbs(command_line& line) {
                             "  icecore put model.ice layer1/weight --file weight.bin\n"
                             "  date | icecore put model.ice when -\n"
                             "  icecore put --hex model.ice 00ff 68656c6c6f\n"
+                            "  icecore put --hex-value model.ice greeting 68656c6c6f\n"
                             "  icecore put --if-new model.ice owner me\n"
                             "Exit code 1 if --if-new was given and the key exists.");
   verb.add_store(a->store, "The store's file; it is created if it does not exist");
   verb.add_option("KEY", a->key, "The key, at most 65,535 bytes").required().type_name("");
   const option value = verb.add_option("VALUE", a->value, "The value; - reads it from standard input").type_name("");
-  verb.add_option("--file", a->file, "Read the value from this file").type_name("FILE").excludes(value);
+  verb.add_option("--file", a->file, "Read the value from this file")
+      .type_name("FILE")
+      .excludes(value)
+      .completes(value_kind::file);
   verb.add_hex(a->hex);
   verb.add_flag("--if-new", a->if_new, "Only if the key does not exist");
   verb.add_writing(a->write);
+  verb.add_format(a->format);
   verb.runs([a] { return put(*a); });
 
   verb = line.add_verb("get", "Write the value of a key to standard output, byte for byte",
@@ -159,6 +174,7 @@ void add_key_verbs(command_line& line) {
   verb.add_option("KEY", a->key, "The key").required().type_name("");
   verb.add_hex(a->hex);
   verb.add_changing(a->write);
+  verb.add_format(a->format);
   verb.runs([a] { return del(*a); });
 }
 

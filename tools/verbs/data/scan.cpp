@@ -19,7 +19,7 @@ struct scan_arguments {
   read_arguments read;
   view_arguments view;
   bounds_arguments bounds;
-  bool hex = false;
+  hex_arguments hex;
   bool reverse = false;
   bool keys_only = false;
   bool null = false;
@@ -30,27 +30,27 @@ struct scan_arguments {
 void append_table_line(std::string& line, const item& i, const scan_arguments& a) {
   // On a terminal, values are truncated to fit on one line; other output is not truncated.
   const std::size_t columns = stdout_is_terminal() ? terminal_columns() : std::string::npos;
-  line += a.hex ? to_hex(i.key) : shown(i.key);
+  line += a.hex.keys() ? to_hex(i.key) : shown(i.key);
   if (a.keys_only) return;
   line += '\t';
   const std::size_t used = (width(line) + 8) / 8 * 8;
   const std::size_t room =
       columns == std::string::npos ? columns : std::max<std::size_t>(columns, used + 13) - used - 4;
-  line += a.hex ? shown(to_hex(i.value), room) : shown(i.value, room);
+  line += a.hex.values() ? shown(to_hex(i.value), room) : shown(i.value, room);
 }
 
 void append_json_line(std::string& line, const item& i, const scan_arguments& a) {
   line += "{\"key\":";
-  append_json(line, i.key, a.hex);
+  append_json(line, i.key, a.hex.keys());
   if (!a.keys_only) {
     line += ",\"value\":";
-    append_json(line, i.value, a.hex);
+    append_json(line, i.value, a.hex.values());
   }
   line += '}';
 }
 
 exit_code scan(const scan_arguments& a) {
-  const key_bounds bounds = bounds_of(a.bounds, a.hex);
+  const key_bounds bounds = bounds_of(a.bounds, a.hex.keys());
   const store s = open_to_read(a.store, a.read);
   item_range items = view_of(s, a.view).range(bounds);
   if (a.reverse) items = items.reversed();
@@ -89,7 +89,7 @@ void add_scan_verb(command_line& line) {
   verb.add_view(a->view);
   verb.add_bounds(a->bounds);
   verb.add_flag("--reverse", a->reverse, "From the last key to the first");
-  verb.add_option("--limit", a->limit, "Stop after this many").type_name("N");
+  verb.add_limit(a->limit);
   const option keys_only = verb.add_flag("--keys-only", a->keys_only, "Keys without values");
   verb.add_hex(a->hex);
   verb.add_format(a->format);

@@ -30,8 +30,7 @@ struct feed_arguments {
   std::string layout;
   std::string after;
   std::string attach;
-  std::string format = "table";
-  change_format output = change_format::table;
+  cli::format format = cli::format::table;
   std::optional<std::string> where;
   std::optional<std::string> token;
   read_arguments read;
@@ -40,7 +39,7 @@ struct feed_arguments {
   bool follow = false;
   bool snapshot = false;
   bool unsynced = false;
-  bool hex = false;
+  hex_arguments hex;
   bool list = false;
   bool drop = false;
 };
@@ -65,15 +64,16 @@ feed feed_of(const store& s, const feed_arguments& a) {
 /// With a name, what was printed is acknowledged; without one, the token of the place behind it is printed.
 exit_code follow(const store& s, const feed_arguments& a) {
   feed f = feed_of(s, a);
+  const change_format as = change_format_of(a.format);
   static_cast<void>(std::signal(SIGINT, stop));
   static_cast<void>(std::signal(SIGTERM, stop));
-  if (const auto heading = change_heading(a.output); !heading.empty()) out().line(heading);
+  if (const auto heading = change_heading(as); !heading.empty()) out().line(heading);
   constexpr std::size_t batch_max = 1000;
   std::uint64_t left = a.max;
   bool any = false;
   while (left > 0 && !stopped) {
     const feed_batch some = f.next(std::min<std::uint64_t>(left, batch_max), a.follow ? 200ms : 0ms);
-    for (const key_change& c : some.changes) out().line(change_line(c, a.output, a.hex));
+    for (const key_change& c : some.changes) out().line(change_line(c, as, a.hex));
     any = any || !some.changes.empty();
     left -= some.changes.size();
     if (!some.changes.empty() || !a.follow) {
@@ -91,7 +91,7 @@ void print_feeds(const store& s, const feed_arguments& a) {
   table rows({"name", ">after", ">acknowledged", "snapshot", "created"});
   for (const feed_info& f : s.feeds()) {
     const auto created = std::chrono::duration_cast<std::chrono::nanoseconds>(f.created.time_since_epoch()).count();
-    if (a.output == change_format::json) {
+    if (a.format == cli::format::json) {
       json_object line;
       line.bytes("name", f.name).add("after", f.after).add("acknowledged", f.acknowledged).add("snapshot", f.snapshot);
       out().line(line.add("created_ns", created).text());
@@ -126,6 +126,7 @@ exit_code run_feed(const feed_arguments& a) {
     print_feeds(s, a);
   } else if (a.drop) {
     s.drop_feed(a.name);
+    if (a.format == cli::format::json) out().line(json_object().bytes("name", a.name).add("dropped", true).text());
   } else {
     code = follow(s, a);
   }
@@ -159,16 +160,14 @@ void add_feed_verb(command_line& line) {
   verb.add_flag("--snapshot", a->snapshot, "A new feed begins with all items of its version");
   verb.add_flag("--unsynced", a->unsynced, "Also versions that a power cut may still take");
   verb.add_flag("--follow", a->follow, "Wait for more, until SIGINT (exit code 130)");
-  verb.add_option("--attach", a->attach, "The file as which another process shares the open store").type_name("FILE");
+  verb.add_option("--attach", a->attach, "The file as which another process shares the open store")
+      .type_name("FILE")
+      .completes(value_kind::file);
   verb.add_flag("--list", a->list, "List the feeds that the store keeps");
   verb.add_flag("--drop", a->drop, "Take the feed away");
   verb.add_hex(a->hex);
-  verb.add_option("-o,--output-format", a->format, "table, json (one object a line) or csv (default: table)")
-      .type_name("table|json|csv");
-  verb.runs([a] {
-    a->output = change_format_named(a->format);
-    return run_feed(*a);
-  });
+  verb.add_formats(a->format, {cli::format::table, cli::format::json, cli::format::csv});
+  verb.runs([a] { return run_feed(*a); });
 }
 
 }  // namespace icecore::cli

@@ -35,19 +35,19 @@ struct query_arguments {
   unsigned threads = 1;
   std::uint64_t from = 0;
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
-  std::optional<std::string> keep;
   std::vector<std::string> select;
   std::vector<std::string> sums;
   std::vector<std::string> least;
   std::vector<std::string> greatest;
   std::optional<std::string> where;
   std::uint64_t older_than_s = 0;
+  bool count_only = false;
   bool unfinished = false;
   bool skip_failed = false;
   bool skip_damaged = false;
   bool run = false;
   bool keys_only = false;
-  bool hex = false;
+  hex_arguments hex;
   cli::format format = cli::format::table;
 };
 
@@ -118,15 +118,15 @@ exit_code run_query(query& q, const query_arguments& a) {
   }
 }
 
+json_object state_of(const query& q) {
+  return json_object().bytes("name", q.name()).bytes("state", name_of(q.progress().state));
+}
+
 exit_code start_query(const query_arguments& a) {
   store s = open_to_write(a.store, a.write, creation::open_existing);
   query_request what{.name = a.name, .where = filter(a.expression, a.layout.empty() ? layout() : layout(a.layout))};
   if (!a.at.empty()) what.at = version_named(s, a.at);
-  if (a.keep && *a.keep != "keys" && *a.keep != "count") {
-    throw error(errc::invalid_argument,
-                fmt::format("--keep {}: it is 'keys' or 'count'; --select keeps columns", *a.keep));
-  }
-  if (a.keep == "count") what.keep = query_keeps::count;
+  if (a.count_only) what.keep = query_keeps::count;
   what.select = a.select;
   for (const auto& [how, list] : {std::pair(aggregate::sum, &a.sums), std::pair(aggregate::min, &a.least),
                                   std::pair(aggregate::max, &a.greatest)}) {
@@ -138,7 +138,11 @@ exit_code start_query(const query_arguments& a) {
     s.close();
     return code;
   }
-  out().line(fmt::format("{}: started, version {}", shown(q.name()), q.version()));
+  if (a.format == cli::format::json) {
+    out().line(state_of(q).add("version", q.version()).text());
+  } else {
+    out().line(fmt::format("{}: started, version {}", shown(q.name()), q.version()));
+  }
   s.close();
   return exit_code::ok;
 }
@@ -236,7 +240,7 @@ exit_code list_columns(const query& q, const query_arguments& a) {
     throw error(errc::invalid_argument, "-o arrow prints bytes, and standard output is a terminal: redirect it");
   }
   arrow_stream stream(out());
-  const column_printer print(a.format, a.hex);
+  const column_printer print(a.format, a.hex.both);
   std::vector<std::string> names;
   for (const selected_column& column : rows.columns()) names.push_back(column.name);
   if (arrow) {
@@ -272,17 +276,17 @@ exit_code list_rows(const query_arguments& a) {
     std::string line;
     if (a.format == cli::format::json) {
       line = fmt::format("{{\"row\":{},\"key\":", row.number);
-      append_json(line, row.key, a.hex);
+      append_json(line, row.key, a.hex.keys());
       if (row.value) {
         line += ",\"value\":";
-        append_json(line, *row.value, a.hex);
+        append_json(line, *row.value, a.hex.values());
       }
       line += '}';
     } else {
-      line = a.hex ? to_hex(row.key) : shown(row.key);
+      line = a.hex.keys() ? to_hex(row.key) : shown(row.key);
       if (row.value) {
         line += '\t';
-        line += a.hex ? to_hex(*row.value) : shown(*row.value);
+        line += a.hex.values() ? to_hex(*row.value) : shown(*row.value);
       }
     }
     out().line(line);
@@ -297,17 +301,19 @@ exit_code prune_queries(const query_arguments& a) {
   if (a.older_than_s != 0) which.older_than = std::chrono::seconds(a.older_than_s);
   const std::size_t dropped = s.prune_queries(which);
   s.close();
-  out().line(fmt::format("{} dropped", grouped(dropped)));
+  out().line(a.format == cli::format::json ? json_object().add("dropped", dropped).text()
+                                           : fmt::format("{} dropped", grouped(dropped)));
   return exit_code::ok;
 }
 
-/// Runs a call that changes a query of this name.
+/// Runs a call that changes a query of this name. With -o json, prints `what` it has become.
 template <typename Call>
-exit_code change_query(const query_arguments& a, const Call& call) {
+exit_code change_query(const query_arguments& a, std::string_view what, const Call& call) {
   store s = open_to_write(a.store, a.write, creation::open_existing);
   query q = s.query(a.name);
   call(q);
   s.close();
+  if (a.format == cli::format::json) out().line(json_object().bytes("name", a.name).bytes("state", what).text());
   return exit_code::ok;
 }
 
@@ -335,7 +341,7 @@ void add_reading_verbs(verb group, const std::shared_ptr<query_arguments>& a) {
   verb rows = action_on_name(group, a, "results", "List a query's rows, whether it is finished or not",
                              "  icecore query results model.ice audit --from-row 1000 --limit 100");
   rows.add_option("--from-row", a->from, "Begin with this row; the first is 0").type_name("N");
-  rows.add_option("--limit", a->limit, "Stop after this many").type_name("N");
+  rows.add_limit(a->limit);
   rows.add_flag("--keys-only", a->keys_only, "Keys without values");
   rows.add_reading(a->read);
   rows.add_option("--where", a->where, "Only rows that match this, of a query that keeps columns").type_name("EXPR");
@@ -358,7 +364,8 @@ void add_query_verbs(command_line& line) {
   starting.add_option("EXPR", a->expression, "The condition (docs/filters.md)").type_name("").required();
   starting.add_option("--layout", a->layout, "The columns of a value: names and types").type_name("COLUMNS");
   starting.add_option("--at", a->at, "The version: a number, a tag, or latest").type_name("VERSION");
-  starting.add_option("--keep", a->keep, "What is kept of each match: keys (default) or count").type_name("WHAT");
+  starting.add_choice("--keep", a->count_only, {{"keys", false}, {"count", true}},
+                      "What is kept of each match: keys (default) or count; --select keeps columns");
   starting.add_list("--select", a->select, "Keep this expression of each match as a column (may be repeated)", "EXPR");
   starting.add_list("--sum", a->sums, "Keep the sum of this over the matches (may be repeated)", "EXPR");
   starting.add_list("--min", a->least, "Keep its least value", "EXPR");
@@ -366,6 +373,7 @@ void add_query_verbs(command_line& line) {
   starting.add_flag("--run", a->run, "Run it at once");
   starting.add_option("--threads", a->threads, "With --run: threads; 0: all cores").type_name("N");
   starting.add_changing(a->write);
+  starting.add_format(a->format);
   starting.runs([a] { return start_query(*a); });
 
   verb running = action_on_name(group, a, "run", "Run a query, from where it was, until it is finished or interrupted",
@@ -382,7 +390,8 @@ void add_query_verbs(command_line& line) {
   verb cancelling = action_on_name(group, a, "cancel", "End a query for good; its rows stay",
                                    "  icecore query cancel model.ice audit");
   cancelling.add_changing(a->write);
-  cancelling.runs([a] { return change_query(*a, [](query& q) { q.cancel(); }); });
+  cancelling.add_format(a->format);
+  cancelling.runs([a] { return change_query(*a, "cancelled", [](query& q) { q.cancel(); }); });
 
   verb pruning = group.add_verb("prune", "Take away queries that are finished or cancelled",
                                 "  icecore query prune model.ice --older-than 86400");
@@ -391,17 +400,20 @@ void add_query_verbs(command_line& line) {
       .type_name("SECONDS");
   pruning.add_flag("--unfinished", a->unfinished, "Others, too, unless they run");
   pruning.add_changing(a->write);
+  pruning.add_format(a->format);
   pruning.runs([a] { return prune_queries(*a); });
 
   verb pausing = action_on_name(group, a, "pause", "Ask whoever runs a query to stop; `query run` goes on",
                                 "  icecore query pause model.ice audit");
   pausing.add_changing(a->write);
-  pausing.runs([a] { return change_query(*a, [](query& q) { q.pause(); }); });
+  pausing.add_format(a->format);
+  pausing.runs([a] { return change_query(*a, "paused", [](query& q) { q.pause(); }); });
 
   verb dropping =
       action_on_name(group, a, "drop", "Take a query away, with its rows", "  icecore query drop model.ice audit");
   dropping.add_changing(a->write);
-  dropping.runs([a] { return change_query(*a, [](query& q) { q.drop(); }); });
+  dropping.add_format(a->format);
+  dropping.runs([a] { return change_query(*a, "dropped", [](query& q) { q.drop(); }); });
 }
 
 }  // namespace icecore::cli

@@ -237,7 +237,9 @@ void add_bench_verb(command_line& line) {
       "  icecore bench --path /dev/shm/bench.ice --keys 2000000 --threads 2\n"
       "  icecore bench --path /mnt/pmem0/bench.ice --durability operation -o json\n"
       "Random keys and values of 8 bytes. Without --path the store is a temporary file, removed at the end.");
-  verb.add_option("--path", a->path, "Where to make the store; it is kept").type_name("FILE");
+  verb.add_option("--path", a->path, "Where to make the store; it is kept")
+      .type_name("FILE")
+      .completes(value_kind::file);
   verb.add_option("--keys", a->keys, "How many keys (default: 1,000,000)").type_name("N");
   verb.add_option("--threads", a->threads, "How many threads (default: all cores)").type_name("N");
   verb.add_option("--seed", a->seed, "The seed that chooses the keys (default: 1)").type_name("N");

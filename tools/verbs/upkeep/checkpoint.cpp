@@ -54,7 +54,10 @@ void add_checkpoint_verb(command_line& line) {
       "  icecore checkpoint model.ice copy.ice -o json\n"
       "The copy gets its name only when it is complete and on its device. To copy a damaged store, see repair.");
   verb.add_store(a->store);
-  verb.add_option("NEW", a->file, "The copy's file; it must not exist yet").required().type_name("");
+  verb.add_option("NEW", a->file, "The copy's file; it must not exist yet")
+      .required()
+      .type_name("")
+      .completes(value_kind::file);
   verb.add_crash(a->crash);
   verb.add_moved(a->placements);
   verb.add_format(a->format);

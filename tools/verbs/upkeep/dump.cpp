@@ -21,6 +21,7 @@ struct dump_arguments {
   read_arguments read;
   std::string file;
   std::uint64_t records_in_memory = 8'000'000;
+  cli::format format = cli::format::json;
 };
 
 exit_code dump(const dump_arguments& a) {
@@ -54,11 +55,14 @@ void add_dump_verb(command_line& line) {
                             "The format is described in docs/dump-format.md; `icecore load` reads it.");
   verb.add_store(a->store);
   verb.add_reading(a->read);
-  verb.add_option("--output", a->file, "Write to this file instead of standard output").type_name("FILE");
+  verb.add_option("--output", a->file, "Write to this file instead of standard output")
+      .type_name("FILE")
+      .completes(value_kind::file);
   verb.add_option(
           "--records-in-memory", a->records_in_memory,
           "Sort this many records at once, 48 bytes each (default: 8,000,000); fewer take more passes over the store")
       .type_name("N");
+  verb.add_formats(a->format, {cli::format::json});  // a dump has no other form, but a script may say it to every verb
   verb.runs([a] { return dump(*a); });
 }
 

@@ -121,9 +121,12 @@ void add_load_verb(command_line& line) {
       "started again; a later load adds the newer commits.");
   a->git.write.durability = durability::none;
   verb.add_store(a->git.store);
-  const option file = verb.add_option("FILE", a->file, "The dump; - or no file: standard input").type_name("");
+  const option file = verb.add_option("FILE", a->file, "The dump; - or no file: standard input")
+                          .type_name("")
+                          .completes(value_kind::file);
   const option git = verb.add_option("--git", a->git.repository, "Load the history of this git repository")
                          .type_name("REPO")
+                         .completes(value_kind::folder)
                          .excludes(file);
   verb.add_option("--ref", a->git.ref, "Branch, tag or commit whose first-parent chain is loaded (default: HEAD)")
       .type_name("REF")

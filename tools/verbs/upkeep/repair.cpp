@@ -88,7 +88,10 @@ void add_repair_verb(command_line& line) {
                             "  icecore repair damaged.ice repaired.ice -o json | jq -c 'select(.unknown)'\n"
                             "The damaged store is not changed. Exit code 0 if nothing is lost, 6 if something is.");
   verb.add_store(a->damaged, "The damaged store's file");
-  verb.add_option("NEW", a->repaired, "The new store's file; it must not exist yet").required().type_name("");
+  verb.add_option("NEW", a->repaired, "The new store's file; it must not exist yet")
+      .required()
+      .type_name("")
+      .completes(value_kind::file);
   verb.add_placements(a->placements, "A secondary file of the new store, for threads of a NUMA node (may be repeated)");
   verb.add_list("--moved", a->moved, "Where a secondary file of the damaged store is (may be repeated)", "PATH");
   verb.add_crash(a->crash);

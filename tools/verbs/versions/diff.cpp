@@ -19,7 +19,7 @@ struct diff_arguments {
   std::string before;
   std::string after = "latest";
   bounds_arguments bounds;
-  bool hex = false;
+  hex_arguments hex;
   bool stat = false;
   bool values = false;
   cli::format format = cli::format::table;
@@ -33,29 +33,29 @@ struct tally {
 };
 
 enum kind : std::size_t { added, removed, changed };
-constexpr std::string_view names[] = {"added", "removed", "changed"};
+constexpr std::string_view kind_names[] = {"added", "removed", "changed"};
 constexpr char signs[] = {'+', '-', '~'};
 
 kind kind_of(const difference& d) { return !d.before ? added : !d.after ? removed : changed; }
 
 void print_table(const difference& d, const diff_arguments& a) {
-  const auto text = [&](std::string_view bytes) { return a.hex ? to_hex(bytes) : shown(bytes); };
-  out().line(fmt::format("{} {}", signs[kind_of(d)], text(d.key)));
+  const auto text = [](std::string_view bytes, bool hex) { return hex ? to_hex(bytes) : shown(bytes); };
+  out().line(fmt::format("{} {}", signs[kind_of(d)], text(d.key, a.hex.keys())));
   if (!a.values) return;
-  if (d.before) out().line("    - " + text(*d.before));
-  if (d.after) out().line("    + " + text(*d.after));
+  if (d.before) out().line("    - " + text(*d.before, a.hex.values()));
+  if (d.after) out().line("    + " + text(*d.after, a.hex.values()));
 }
 
 void print_json(const difference& d, const diff_arguments& a) {
-  std::string line = fmt::format("{{\"change\":\"{}\",\"key\":", names[kind_of(d)]);
-  append_json(line, d.key, a.hex);
+  std::string line = fmt::format("{{\"change\":\"{}\",\"key\":", kind_names[kind_of(d)]);
+  append_json(line, d.key, a.hex.keys());
   if (a.values && d.before) {
     line += ",\"before\":";
-    append_json(line, *d.before, a.hex);
+    append_json(line, *d.before, a.hex.values());
   }
   if (a.values && d.after) {
     line += ",\"after\":";
-    append_json(line, *d.after, a.hex);
+    append_json(line, *d.after, a.hex.values());
   }
   out().line(line + '}');
 }
@@ -67,21 +67,21 @@ void print_stat(const tally (&tallies)[3], cli::format format) {
       const tally& t = tallies[k];
       json_object counts;
       counts.add("keys", t.keys).add("bytes_before", t.bytes_before).add("bytes_after", t.bytes_after);
-      line.add(names[k], counts);
+      line.add(kind_names[k], counts);
     }
     out().line(line.text());
     return;
   }
   table rows({"", ">keys", ">bytes before", ">bytes after"});
   for (const kind k : {added, removed, changed}) {
-    rows.row({std::string(names[k]), grouped(tallies[k].keys), grouped(tallies[k].bytes_before),
+    rows.row({std::string(kind_names[k]), grouped(tallies[k].keys), grouped(tallies[k].bytes_before),
               grouped(tallies[k].bytes_after)});
   }
   rows.print(out());
 }
 
 exit_code diff(const diff_arguments& a) {
-  const key_bounds bounds = bounds_of(a.bounds, a.hex);
+  const key_bounds bounds = bounds_of(a.bounds, a.hex.keys());
   const store s = open_to_read(a.store, a.read);
   diff_range differences = s.diff(version_named(s, a.before), version_named(s, a.after), bounds);
   progress_bar bar("comparing", 0, "differences");

@@ -22,11 +22,18 @@ struct tag_arguments {
   std::string note;
   std::string time;
   write_arguments write;
+  cli::format format = cli::format::table;
 };
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+void print_json(const tag_info& t) {
+  json_object line;
+  line.add("version", t.version).bytes("time", format_time(t.time_ns)).add("time_ns", t.time_ns);
+  out().line(line.bytes("name", t.name).bytes("note", t.note).text());
 }
 
 exit_code tag(const tag_arguments& a) {
@@ -36,7 +43,11 @@ exit_code tag(const tag_arguments& a) {
   store s = open_to_write(a.store, a.write, creation::open_existing);
   const version closed = s.tag(label);
   s.close();
-  out().line(fmt::format("{}", closed));
+  if (a.format == cli::format::json) {
+    print_json({.version = closed, .time_ns = time_ns, .name = a.name, .note = a.note});
+  } else {
+    out().line(fmt::format("{}", closed));
+  }
   return exit_code::ok;
 }
 
@@ -54,11 +65,7 @@ exit_code log(const log_arguments& a) {
   if (!a.reverse) std::reverse(tags.begin(), tags.end());
   tags.resize(std::min<std::uint64_t>(tags.size(), a.limit));
   if (a.format == cli::format::json) {
-    for (const tag_info& t : tags) {
-      json_object line;
-      line.add("version", t.version).bytes("time", format_time(t.time_ns)).add("time_ns", t.time_ns);
-      out().line(line.bytes("name", t.name).bytes("note", t.note).text());
-    }
+    for (const tag_info& t : tags) print_json(t);
     return exit_code::ok;
   }
   table rows({">version", "time", "name", "note"});
@@ -83,6 +90,7 @@ void add_tag_verbs(command_line& line) {
   verb.add_option("--note", t->note, "Any text, at most 65,535 bytes").type_name("TEXT");
   verb.add_option("--time", t->time, "The tag's time (ISO 8601; no zone: UTC) instead of now").type_name("TIME");
   verb.add_changing(t->write);
+  verb.add_format(t->format);
   verb.runs([t] { return tag(*t); });
 
   const auto l = std::make_shared<log_arguments>();
@@ -91,7 +99,7 @@ void add_tag_verbs(command_line& line) {
                        "  icecore log model.ice --reverse -o json");
   verb.add_store(l->store);
   verb.add_reading(l->read);
-  verb.add_option("--limit", l->limit, "Stop after this many").type_name("N");
+  verb.add_limit(l->limit);
   verb.add_flag("--reverse", l->reverse, "Oldest first");
   verb.add_format(l->format);
   verb.runs([l] { return log(*l); });
