@@ -12,6 +12,12 @@
 
 namespace icecore::cli {
 
+/// The names of versions in --help. docs/cli.md says which goes before which (version_name.hpp).
+inline constexpr std::string_view version_forms =
+    "latest (the present), a number, a tag's name or its beginning, NAME~N (N tags before it), or a time (2026-11-20, "
+    "'2026-11-20 14:00', '2 days ago'; no zone: UTC), which means the newest tag that is not later; tag:NAME and "
+    "time:TIME say which is meant";
+
 enum class format : std::uint8_t { table, json, csv, arrow };
 
 /// Which bytes are hexadecimal digits, in arguments and in output.

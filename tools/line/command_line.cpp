@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "icecore/error.hpp"
@@ -25,6 +26,31 @@ class plain_formatter : public CLI::Formatter {
   plain_formatter() {
     label("Positionals", "Arguments");
     label("SUBCOMMAND", "VERB");
+  }
+  /// Name and value, and beside them the description in lines that fit on a terminal.
+  std::string make_option(const CLI::Option* o, bool is_positional) const override {
+    constexpr std::size_t columns = 100;
+    constexpr std::size_t indent = 30;
+    std::string text = "  " + make_option_name(o, is_positional) + make_option_opts(o);
+    std::size_t column = text.size();
+    const auto begin_line = [&] {
+      text += '\n' + std::string(indent, ' ');
+      column = indent;
+    };
+    if (column < indent) {
+      text += std::string(indent - column, ' ');
+      column = indent;
+    } else {
+      begin_line();
+    }
+    std::istringstream words(make_option_desc(o));
+    for (std::string word; words >> word;) {
+      if (column > indent && column + 1 + word.size() > columns) begin_line();
+      if (column > indent) text += ' ';
+      column += word.size() + (column > indent ? 1 : 0);
+      text += word;
+    }
+    return text + '\n';
   }
   std::string make_option_opts(const CLI::Option* o) const override {
     std::string text;

@@ -74,10 +74,10 @@ void verb::add_limit(std::uint64_t& limit, const std::string& help) { add_option
 
 void verb::add_view(view_arguments& view) {
   const option at =
-      add_option("--at", view.at, "Read this version: a number, a tag's name, tag:NAME, or latest (default)")
-          .type_name("VERSION|TAG")
+      add_option("--at", view.at, fmt::format("Read this version: {}; latest if not given", version_forms))
+          .type_name("VERSION")
           .completes(value_kind::version);
-  add_option("--at-time", view.time, "Read the newest tagged version not after this time (ISO 8601; no zone: UTC)")
+  add_option("--at-time", view.time, "Read the newest tag that is not later than this time: the same as --at time:TIME")
       .type_name("TIME")
       .excludes(at);
 }

@@ -10,6 +10,7 @@
 #include "icecore/timeline.hpp"
 #include "line/command_line.hpp"
 #include "line/opening.hpp"
+#include "line/version_name.hpp"
 #include "text/arrow_stream.hpp"
 #include "text/change_lines.hpp"
 #include "text/columns.hpp"
@@ -226,8 +227,10 @@ void add_filter_verb(command_line& line) {
       .type_name("COLUMNS");
   verb.add_reading(a->read);
   verb.add_view(a->view);
-  const option changes = verb.add_pair(
-      "--changes", a->changes, "What was written after version A up to B, in place of the items of a version", "A B");
+  const option changes =
+      verb.add_pair("--changes", a->changes,
+                    "What was written after version A up to B, in place of the items of a version", "A B")
+          .completes(value_kind::version);
   const option select =
       verb.add_list("--select", a->select, "Show this expression in place of key and value (may be repeated)", "EXPR");
   const option count = verb.add_flag("--count", a->count, "Show only how many match").excludes(select);

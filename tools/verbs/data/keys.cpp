@@ -9,6 +9,7 @@
 
 #include "line/command_line.hpp"
 #include "line/opening.hpp"
+#include "line/version_name.hpp"
 #include "text/file_error.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
@@ -157,6 +158,8 @@ void add_key_verbs(command_line& line) {
   verb = line.add_verb("get", "Write the value of a key to standard output, byte for byte",
                        "  icecore get model.ice layer1/bias\n"
                        "  icecore get model.ice layer1/weight --at epoch-3 > weight.bin\n"
+                       "  icecore get model.ice layer1/bias --at latest~3            # three tags ago\n"
+                       "  icecore get model.ice layer1/bias --at '2 days ago'\n"
                        "  icecore get model.ice layer1/bias --at-time 2024-05-01T12:00:00Z\n"
                        "Exit code 1 if the key does not exist.");
   verb.add_store(a->store);

@@ -6,6 +6,7 @@
 
 #include "line/command_line.hpp"
 #include "line/opening.hpp"
+#include "line/version_name.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
 #include "text/progress.hpp"

@@ -14,6 +14,7 @@
 #include "line/command_line.hpp"
 #include "line/opening.hpp"
 #include "line/time.hpp"
+#include "line/version_name.hpp"
 #include "text/change_lines.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
@@ -150,8 +151,10 @@ void add_feed_verb(command_line& line) {
       "+ is an insert, - a removal. Exit code 1: nothing changed.");
   verb.add_store(a->store);
   verb.add_option("NAME", a->name, "A feed that the store keeps: what was printed is acknowledged").type_name("");
-  verb.add_option("--after", a->after, "The version or tag behind which a new feed begins (default: the newest)")
-      .type_name("VERSION");
+  verb.add_option("--after", a->after,
+                  fmt::format("The version behind which a new feed begins (default: the newest): {}", version_forms))
+      .type_name("VERSION")
+      .completes(value_kind::version);
   verb.add_option("--where", a->where, "Only changes that this expression matches (docs/filters.md)").type_name("EXPR");
   verb.add_option("--layout", a->layout, "The columns of a value: names and types, packed, little-endian")
       .type_name("COLUMNS");

@@ -14,6 +14,7 @@
 #include "line/command_line.hpp"
 #include "line/opening.hpp"
 #include "line/time.hpp"
+#include "line/version_name.hpp"
 #include "text/arrow_stream.hpp"
 #include "text/columns.hpp"
 #include "text/json.hpp"
@@ -363,7 +364,9 @@ void add_query_verbs(command_line& line) {
                      "--select 'price * qty as total' --sum qty");
   starting.add_option("EXPR", a->expression, "The condition (docs/filters.md)").type_name("").required();
   starting.add_option("--layout", a->layout, "The columns of a value: names and types").type_name("COLUMNS");
-  starting.add_option("--at", a->at, "The version: a number, a tag, or latest").type_name("VERSION");
+  starting.add_option("--at", a->at, fmt::format("The version (default: latest): {}", version_forms))
+      .type_name("VERSION")
+      .completes(value_kind::version);
   starting.add_choice("--keep", a->count_only, {{"keys", false}, {"count", true}},
                       "What is kept of each match: keys (default) or count; --select keeps columns");
   starting.add_list("--select", a->select, "Keep this expression of each match as a column (may be repeated)", "EXPR");

@@ -5,6 +5,7 @@
 
 #include "line/command_line.hpp"
 #include "line/opening.hpp"
+#include "line/version_name.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
 #include "text/progress.hpp"
@@ -114,12 +115,19 @@ void add_diff_verb(command_line& line) {
                             "  icecore diff model.ice epoch-1 epoch-2\n"
                             "  icecore diff model.ice 17 --prefix layer1/ --values\n"
                             "  icecore diff model.ice epoch-1 latest --stat\n"
+                            "  icecore diff model.ice latest~1             # since the tag before\n"
+                            "  icecore diff model.ice '2 days ago'\n"
                             "+ is a key that was added, - one that was removed, ~ one whose value changed.\n"
                             "Exit code 1 if there are differences, 0 if there are none.");
   verb.add_store(a->store);
   verb.add_reading(a->read);
-  verb.add_option("A", a->before, "The version or tag to compare").required().type_name("");
-  verb.add_option("B", a->after, "The version or tag to compare with (default: latest)").type_name("");
+  verb.add_option("A", a->before, fmt::format("The version to compare: {}", version_forms))
+      .required()
+      .type_name("")
+      .completes(value_kind::version);
+  verb.add_option("B", a->after, "The version to compare with, in the same forms (default: latest)")
+      .type_name("")
+      .completes(value_kind::version);
   verb.add_bounds(a->bounds);
   const option stat = verb.add_flag("--stat", a->stat, "Only counts and sizes");
   verb.add_flag("--values", a->values, "Also the values before and after").excludes(stat);

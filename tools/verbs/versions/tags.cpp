@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <memory>
 
@@ -24,11 +23,6 @@ struct tag_arguments {
   write_arguments write;
   cli::format format = cli::format::table;
 };
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 void print_json(const tag_info& t) {
   json_object line;
