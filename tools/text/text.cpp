@@ -97,6 +97,34 @@ std::string shown(std::string_view bytes, std::size_t limit) {
   return out;
 }
 
+std::string from_shown(std::string_view text) {
+  std::string bytes;
+  bytes.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      bytes += text[i];
+      continue;
+    }
+    const char kind = i + 1 < text.size() ? text[i + 1] : '\0';
+    const std::size_t known = std::string_view("\\tnr").find(kind);
+    if (known != std::string_view::npos && kind != '\0') {
+      bytes += "\\\t\n\r"[known];
+      i += 1;
+      continue;
+    }
+    const int high = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
+    const int low = i + 3 < text.size() ? hex_value(text[i + 3]) : -1;
+    if (kind != 'x' || high < 0 || low < 0) {
+      throw error(errc::bad_input, fmt::format("'{}': behind a backslash comes \\, t, n, r, or x and two hexadecimal "
+                                               "digits; a backslash itself is \\\\",
+                                               shown(text.substr(i, 4))));
+    }
+    bytes += static_cast<char>(high * 16 + low);
+    i += 3;
+  }
+  return bytes;
+}
+
 std::size_t width(std::string_view text) noexcept {
   std::size_t columns = 0;
   for (const char c : text) columns += (static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0;

@@ -18,6 +18,9 @@ namespace icecore::cli {
 /// columns with "...".
 [[nodiscard]] std::string shown(std::string_view bytes, std::size_t limit = std::string_view::npos);
 
+/// The bytes that shown() made a text of. errc::bad_input for a backslash that shown() would not write.
+[[nodiscard]] std::string from_shown(std::string_view text);
+
 /// The terminal columns of a text that shown() made: one per character.
 [[nodiscard]] std::size_t width(std::string_view text) noexcept;
 

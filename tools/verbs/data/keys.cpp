@@ -14,6 +14,7 @@
 #include "text/json.hpp"
 #include "text/output.hpp"
 #include "text/text.hpp"
+#include "verbs/data/put_many.hpp"
 
 namespace icecore::cli {
 namespace {
@@ -22,10 +23,12 @@ struct key_arguments {
   std::string store;
   read_arguments read;
   std::string key;
+  bool key_given = false;
   hex_arguments hex;
   std::optional<std::string> value;
   std::string file;
   bool if_new = false;
+  put_many_arguments many;
   write_arguments write;
   view_arguments view;
   cli::format format = cli::format::table;
@@ -83,6 +86,11 @@ void print_written(const key_arguments& a, std::string_view key, std::optional<v
 }
 
 exit_code put(const key_arguments& a) {
+  if (!a.many.file.empty()) return put_many(a.store, a.many, a.write, a.hex, a.format);
+  if (!a.key_given) {
+    throw error(errc::invalid_argument,
+                "put: KEY is missing; write KEY and VALUE, or --many FILE for the lines of a file");
+  }
   const std::string key = bytes_of(a.key, a.hex.keys());
   const std::string value = value_of(a);
   store s = open_to_write(a.store, a.write, creation::open_or_create);
@@ -129,6 +137,27 @@ exit_code del(const key_arguments& a) {
   return exit_code::negative;
 }
 
+void add_many_options(verb& verb, key_arguments& a, std::initializer_list<option> of_one) {
+  const option many =
+      verb.add_option("--many", a.many.file,
+                      "Set the key and the value of each line of this file (- for standard input), all at one instant: "
+                      "KEY, a tab and VALUE, as scan prints them, or JSON, as scan -o json prints it, with null as the "
+                      "value of a key that is removed")
+          .type_name("FILE")
+          .completes(value_kind::file);
+  for (const option one : of_one) many.excludes(one);
+  const option json = verb.add_flag("--lines-json", a.many.json,
+                                    "The lines are JSON (if not given: if the name ends with .jsonl, .ndjson or .json)")
+                          .needs(many);
+  verb.add_flag("--lines-tsv", a.many.tsv, "The lines have a tab, whatever the file's name is")
+      .needs(many)
+      .excludes(json);
+  verb.add_option("--batch", a.many.batch,
+                  "Write so many lines at one instant, and not all, so that a batch alone has to fit into memory")
+      .type_name("LINES")
+      .needs(many);
+}
+
 }  // namespace
 
 void add_key_verbs(command_line& line) {
@@ -141,19 +170,25 @@ void add_key_verbs(command_line& line) {
                             "  icecore put --hex model.ice 00ff 68656c6c6f\n"
                             "  icecore put --hex-value model.ice greeting 68656c6c6f\n"
                             "  icecore put --if-new model.ice owner me\n"
+                            "  icecore put model.ice --many pairs.tsv\n"
+                            "  icecore scan other.ice -o json | icecore put model.ice --many - --lines-json\n"
                             "Exit code 1 if --if-new was given and the key exists.");
   verb.add_store(a->store, "The store's file; it is created if it does not exist");
-  verb.add_option("KEY", a->key, "The key, at most 65,535 bytes").required().type_name("");
+  const option key = verb.add_option("KEY", a->key, "The key, at most 65,535 bytes").type_name("");
   const option value = verb.add_option("VALUE", a->value, "The value; - reads it from standard input").type_name("");
-  verb.add_option("--file", a->file, "Read the value from this file")
-      .type_name("FILE")
-      .excludes(value)
-      .completes(value_kind::file);
+  const option file = verb.add_option("--file", a->file, "Read the value from this file")
+                          .type_name("FILE")
+                          .excludes(value)
+                          .completes(value_kind::file);
   verb.add_hex(a->hex);
-  verb.add_flag("--if-new", a->if_new, "Only if the key does not exist");
+  const option if_new = verb.add_flag("--if-new", a->if_new, "Only if the key does not exist");
+  add_many_options(verb, *a, {key, value, file, if_new});
   verb.add_writing(a->write);
   verb.add_format(a->format);
-  verb.runs([a] { return put(*a); });
+  verb.runs([a, key] {
+    a->key_given = key.given();
+    return put(*a);
+  });
 
   verb = line.add_verb("get", "Write the value of a key to standard output, byte for byte",
                        "  icecore get model.ice layer1/bias\n"
