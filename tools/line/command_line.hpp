@@ -24,6 +24,7 @@
 #include "line/arguments.hpp"
 #include "line/description.hpp"
 #include "line/exit_code.hpp"
+#include "text/colour.hpp"
 
 namespace CLI {
 class App;
@@ -106,6 +107,7 @@ class verb {
   void add_formats(cli::format& format, const std::vector<cli::format>& formats);
   void add_hex(hex_arguments& hex);
   void add_limit(std::uint64_t& limit, const std::string& help = "Stop after this many");
+  void add_colour(colouring& when);
   void add_view(view_arguments& view);
   void add_bounds(bounds_arguments& bounds);
   void add_placements(std::vector<std::string>& placements, const std::string& help);

@@ -72,6 +72,12 @@ void verb::add_hex(hex_arguments& hex) {
 
 void verb::add_limit(std::uint64_t& limit, const std::string& help) { add_option("--limit", limit, help); }
 
+void verb::add_colour(colouring& when) {
+  add_choice("--color", when,
+             {{"auto", colouring::automatic}, {"always", colouring::always}, {"never", colouring::never}},
+             "Whether output is coloured; auto (if not given): on a terminal, unless NO_COLOR is set");
+}
+
 void verb::add_view(view_arguments& view) {
   const option at =
       add_option("--at", view.at, fmt::format("Read this version: {}; latest if not given", version_forms))

@@ -6,8 +6,11 @@
 #include "line/command_line.hpp"
 #include "line/opening.hpp"
 #include "line/version_name.hpp"
+#include "text/colour.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
+#include "text/pager.hpp"
+#include "text/patch.hpp"
 #include "text/progress.hpp"
 #include "text/text.hpp"
 
@@ -23,6 +26,10 @@ struct diff_arguments {
   hex_arguments hex;
   bool stat = false;
   bool values = false;
+  bool patch = false;
+  bool no_pager = false;
+  unsigned context_lines = 3;
+  colouring colours = colouring::automatic;
   cli::format format = cli::format::table;
 };
 
@@ -39,9 +46,12 @@ constexpr char signs[] = {'+', '-', '~'};
 
 kind kind_of(const difference& d) { return !d.before ? added : !d.after ? removed : changed; }
 
+constexpr colour sign_colours[] = {colour::green, colour::red, colour::yellow};
+
 void print_table(const difference& d, const diff_arguments& a) {
   const auto text = [](std::string_view bytes, bool hex) { return hex ? to_hex(bytes) : shown(bytes); };
-  out().line(fmt::format("{} {}", signs[kind_of(d)], text(d.key, a.hex.keys())));
+  out().line(painted(fmt::format("{} {}", signs[kind_of(d)], text(d.key, a.hex.keys())), sign_colours[kind_of(d)],
+                     is_coloured(a.colours)));
   if (!a.values) return;
   if (d.before) out().line("    - " + text(*d.before, a.hex.values()));
   if (d.after) out().line("    + " + text(*d.after, a.hex.values()));
@@ -81,10 +91,23 @@ void print_stat(const tally (&tallies)[3], cli::format format) {
   rows.print(out());
 }
 
+exit_code print_patches(diff_range& differences, const diff_arguments& a) {
+  const patch_form form{a.context_lines, is_coloured(a.colours)};
+  pager pages(!a.no_pager);
+  std::uint64_t count = 0;
+  for (const difference& d : differences) {
+    ++count;
+    write_patch(out(), d.key, d.before, d.after, form);
+  }
+  pages.finish();
+  return count == 0 ? exit_code::ok : exit_code::negative;
+}
+
 exit_code diff(const diff_arguments& a) {
   const key_bounds bounds = bounds_of(a.bounds, a.hex.keys());
   const store s = open_to_read(a.store, a.read);
   diff_range differences = s.diff(version_named(s, a.before), version_named(s, a.after), bounds);
+  if (a.patch) return print_patches(differences, a);
   progress_bar bar("comparing", 0, "differences");
   tally tallies[3];
   std::uint64_t count = 0;
@@ -115,6 +138,7 @@ void add_diff_verb(command_line& line) {
                             "  icecore diff model.ice epoch-1 epoch-2\n"
                             "  icecore diff model.ice 17 --prefix layer1/ --values\n"
                             "  icecore diff model.ice epoch-1 latest --stat\n"
+                            "  icecore diff notes.ice latest~1 --patch     # the lines that changed\n"
                             "  icecore diff model.ice latest~1             # since the tag before\n"
                             "  icecore diff model.ice '2 days ago'\n"
                             "+ is a key that was added, - one that was removed, ~ one whose value changed.\n"
@@ -130,7 +154,16 @@ void add_diff_verb(command_line& line) {
       .completes(value_kind::version);
   verb.add_bounds(a->bounds);
   const option stat = verb.add_flag("--stat", a->stat, "Only counts and sizes");
-  verb.add_flag("--values", a->values, "Also the values before and after").excludes(stat);
+  const option values = verb.add_flag("--values", a->values, "Also the values before and after").excludes(stat);
+  const option patch = verb.add_flag("-p,--patch", a->patch,
+                                     "The changed lines of each value, as git diff shows them and git apply reads "
+                                     "them; on a terminal through a pager (PAGER, or less)")
+                           .excludes(stat)
+                           .excludes(values);
+  verb.add_option("-U,--unified", a->context_lines, "With --patch: so many unchanged lines around each change")
+      .needs(patch);
+  verb.add_flag("--no-pager", a->no_pager, "With --patch: no pager").needs(patch);
+  verb.add_colour(a->colours);
   verb.add_hex(a->hex);
   verb.add_format(a->format);
   verb.runs([a] { return diff(*a); });

@@ -2,14 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 
+#include "icecore/changes.hpp"
 #include "line/command_line.hpp"
 #include "line/opening.hpp"
 #include "line/time.hpp"
+#include "text/colour.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
+#include "text/progress.hpp"
+#include "text/sparkline.hpp"
 #include "text/text.hpp"
 
 namespace icecore::cli {
@@ -24,10 +29,13 @@ struct tag_arguments {
   cli::format format = cli::format::table;
 };
 
-void print_json(const tag_info& t) {
+/// `bytes`: what was written, if it is known.
+void print_json(const tag_info& t, const std::uint64_t* bytes = nullptr) {
   json_object line;
   line.add("version", t.version).bytes("time", format_time(t.time_ns)).add("time_ns", t.time_ns);
-  out().line(line.bytes("name", t.name).bytes("note", t.note).text());
+  line.bytes("name", t.name).bytes("note", t.note);
+  if (bytes != nullptr) line.add("bytes", *bytes);
+  out().line(line.text());
 }
 
 exit_code tag(const tag_arguments& a) {
@@ -49,17 +57,72 @@ struct log_arguments {
   std::string store;
   read_arguments read;
   bool reverse = false;
+  bool graph = false;
+  colouring colours = colouring::automatic;
   std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
   cli::format format = cli::format::table;
 };
 
+/// For each tag the bytes of keys and values that were written since the tag before it. `tags`: all, oldest first.
+/// One pass over the records.
+std::vector<std::uint64_t> bytes_written(const store& s, const std::vector<tag_info>& tags) {
+  std::vector<std::uint64_t> bytes(tags.size());
+  const auto& lost = s.lost_versions();
+  const auto newest =
+      std::find_if(tags.rbegin(), tags.rend(), [&](const tag_info& t) { return !lost.contains(t.version); });
+  if (newest == tags.rend()) return bytes;
+  progress_bar bar("reading", s.stats().records, "records");
+  std::uint64_t done = 0;
+  change_range all = s.changes(0, newest->version);
+  for (const key_change& c : all) {
+    const auto tag = std::ranges::lower_bound(tags, c.version, {}, &tag_info::version);
+    bytes[static_cast<std::size_t>(tag - tags.begin())] += c.key.size() + (c.value ? c.value->size() : 0);
+    bar.update(++done);
+  }
+  return bytes;
+}
+
+/// Tags with a bar each, and all of them as one line.
+void print_graph(const std::vector<tag_info>& tags, const std::vector<std::uint64_t>& bytes, const log_arguments& a) {
+  constexpr std::size_t bar_columns = 20;
+  if (tags.empty()) return;
+  const std::uint64_t greatest = std::max<std::uint64_t>(1, std::ranges::max(bytes));
+  table rows({">version", "time", "name", ">written", "bytes by version", "note"});
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    total += bytes[i];
+    const auto length = static_cast<std::size_t>(
+        std::ceil(static_cast<double>(bytes[i]) / static_cast<double>(greatest) * double{bar_columns}));
+    const std::vector<std::uint64_t> blocks(length, 1);
+    rows.row({fmt::format("{}", tags[i].version), format_time(tags[i].time_ns), shown(tags[i].name),
+              human_bytes(static_cast<double>(bytes[i])), sparkline(blocks, bar_columns), shown(tags[i].note)});
+  }
+  rows.print(out());
+  std::vector<std::uint64_t> by_age = bytes;
+  if (!a.reverse) std::ranges::reverse(by_age);
+  out().line(fmt::format("\n{}\noldest to newest: {} in {} versions, at most {}",
+                         painted(sparkline(by_age, terminal_columns()), colour::cyan, is_coloured(a.colours)),
+                         human_bytes(static_cast<double>(total)), grouped(tags.size()),
+                         human_bytes(static_cast<double>(std::ranges::max(bytes)))));
+}
+
 exit_code log(const log_arguments& a) {
   const store s = open_to_read(a.store, a.read);
   auto tags = s.tags();
-  if (!a.reverse) std::reverse(tags.begin(), tags.end());
+  std::vector<std::uint64_t> bytes;
+  if (a.graph) bytes = bytes_written(s, tags);
+  if (!a.reverse) {
+    std::ranges::reverse(tags);
+    std::ranges::reverse(bytes);
+  }
   tags.resize(std::min<std::uint64_t>(tags.size(), a.limit));
+  bytes.resize(std::min(bytes.size(), tags.size()));
   if (a.format == cli::format::json) {
-    for (const tag_info& t : tags) print_json(t);
+    for (std::size_t i = 0; i < tags.size(); ++i) print_json(tags[i], a.graph ? &bytes[i] : nullptr);
+    return exit_code::ok;
+  }
+  if (a.graph) {
+    print_graph(tags, bytes, a);
     return exit_code::ok;
   }
   table rows({">version", "time", "name", "note"});
@@ -90,11 +153,16 @@ void add_tag_verbs(command_line& line) {
   const auto l = std::make_shared<log_arguments>();
   verb = line.add_verb("log", "List the tags, newest first: version, time (UTC), name, note",
                        "  icecore log model.ice --limit 10\n"
-                       "  icecore log model.ice --reverse -o json");
+                       "  icecore log model.ice --reverse -o json\n"
+                       "  icecore log model.ice --graph");
   verb.add_store(l->store);
   verb.add_reading(l->read);
   verb.add_limit(l->limit);
   verb.add_flag("--reverse", l->reverse, "Oldest first");
+  verb.add_flag("--graph", l->graph,
+                "Also the bytes of keys and values that were written since the tag before, as bars and as one line; "
+                "reads all records");
+  verb.add_colour(l->colours);
   verb.add_format(l->format);
   verb.runs([l] { return log(*l); });
 }
