@@ -25,6 +25,7 @@ void add_verbs(command_line& line) {
   add_tag_verbs(line);
   add_history_verb(line);
   add_diff_verb(line);
+  add_checkout_verb(line);
   add_stat_verb(line);
   add_verify_verb(line);
   add_repair_verb(line);

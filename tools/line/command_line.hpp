@@ -180,6 +180,7 @@ void add_query_verbs(command_line& line);  // query start|run|list|show|results|
 void add_tag_verbs(command_line& line);    // tag log
 void add_history_verb(command_line& line);
 void add_diff_verb(command_line& line);
+void add_checkout_verb(command_line& line);
 void add_stat_verb(command_line& line);
 void add_verify_verb(command_line& line);
 void add_repair_verb(command_line& line);
