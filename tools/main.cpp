@@ -35,6 +35,7 @@ void add_verbs(command_line& line) {
   add_load_verb(line);
   add_bench_verb(line);
   add_help_verb(line);
+  add_completion_verb(line);
 }
 
 exit_code run(int argc, char** argv) {

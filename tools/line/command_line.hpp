@@ -190,5 +190,6 @@ void add_dump_verb(command_line& line);
 void add_load_verb(command_line& line);
 void add_bench_verb(command_line& line);
 void add_help_verb(command_line& line);
+void add_completion_verb(command_line& line);
 
 }  // namespace icecore::cli

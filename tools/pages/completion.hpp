@@ -1,0 +1,15 @@
+// What bash, zsh and fish complete, made from the description of the command line: verbs, options, the values that an
+// option takes, files and folders, and for versions the names of the tags of the store on the line.
+#pragma once
+
+#include <string>
+
+#include "line/description.hpp"
+
+namespace icecore::cli {
+
+[[nodiscard]] std::string bash_completion(const verb_description& command);
+[[nodiscard]] std::string zsh_completion(const verb_description& command);
+[[nodiscard]] std::string fish_completion(const verb_description& command);
+
+}  // namespace icecore::cli
