@@ -71,6 +71,75 @@ def test_every_commit_is_a_tag_and_every_changed_path_a_record(store, tmp_path, 
     run("verify", store)
 
 
+SUBJECTS = [
+    b"plain",
+    b"  leading and trailing  ",
+    b"\n\n \t\nafter blank lines",
+    b"two\n  lines, indented \t\r\nand a third\n\nbody",
+    b"tab\tand  two spaces",
+    b"body after a line of white space\n \t \nbody",
+    b"\xff\xfe not UTF-8",
+    "ünïcode\u00a0space\u2028line".encode(),
+    b"\x0c\x0bform feed\x0c",
+    b"\x1b[31mred",
+    b"",
+    b" \n\t\n",
+    b"s" * 70_000,
+]
+
+
+def test_subjects_are_those_of_git_byte_for_byte(store, tmp_path):
+    repository = Repository(tmp_path / "repository")
+    for number, subject in enumerate(SUBJECTS):
+        repository.commit({b"file": (FILE, b"%d" % number)}, subject)
+    repository.finish()
+    run("load", store, "--git", repository.path)
+    shown = git(repository.path, "log", "--first-parent", "--encoding=none", "--format=%s%x00", "main")
+    wanted = [subject.removeprefix(b"\n")[:65_535] for subject in shown.split(b"\0")[:-1]]
+    assert [to_bytes(t["note"]) for t in lines("log", store, "-o", "json")] == wanted
+    assert wanted[-1] == b"plain" and wanted[-4] == b"two   lines, indented and a third"
+
+
+def test_packed_bytes_are_those_of_the_files_of_git(store, tmp_path, rng):
+    repository = random_repository(tmp_path / "repository", rng, commits=20)
+
+    def bytes_of(folder):
+        return sum(os.path.getsize(os.path.join(root, name)) for root, _, names in os.walk(folder) for name in names)
+
+    summary = summary_of(store, repository.path)
+    assert summary["git_packed_bytes"] == bytes_of(repository.path + "/objects")
+    borrower = tmp_path / "borrower"
+    subprocess.run(["git", "clone", "-q", "--shared", "--bare", repository.path, borrower], check=True, env=ENVIRONMENT)
+    summary = summary_of(store + "2", borrower)
+    assert summary["git_packed_bytes"] == bytes_of(repository.path + "/objects") + bytes_of(borrower / "objects")
+    text = run("load", store + "3", "--git", repository.path).stdout.decode()
+    assert "git, unpacked" in text and "git, packed" in text
+
+
+def peak_bytes(*arguments):
+    """The greatest memory that a command took, as the kernel counts it: mapped files, too."""
+    program = "import os, resource, subprocess, sys\n"
+    program += "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
+    program += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)"
+    done = subprocess.run([sys.executable, "-c", program, command(), *arguments], capture_output=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(os.environ.get("ICECORE_SANITIZED") == "1", reason="a sanitizer has memory of its own")
+def test_memory_does_not_grow_with_the_store(store, tmp_path):
+    """A history of 300 MB of values, of which git holds little."""
+    repository = Repository(tmp_path / "repository")
+    value = b"0123456789abcdef" * 12_500
+    for number in range(1500):
+        repository.commit({b"file": (FILE, b"%d" % number + value)})
+    repository.finish()
+    peak = peak_bytes("load", store, "--git", repository.path, "--threads", "2")
+    size = os.path.getsize(store)
+    assert size > 1500 * len(value)
+
+    assert peak < size, f"{peak} bytes for a store of {size}"
+
+
 def test_a_file_that_becomes_a_folder_and_back(store, tmp_path):
     repository = Repository(tmp_path / "repository")
     repository.commit({b"a": (FILE, b"file"), b"a-": (FILE, b"before the folder"), b"a0": (FILE, b"after it")})

@@ -12,6 +12,7 @@
 
 #include "git/git_repository.hpp"
 #include "git/ordered_pipeline.hpp"
+#include "git/resident_pages.hpp"
 #include "line/opening.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
@@ -176,7 +177,7 @@ class git_loader {
 };
 
 void report_json(const git_load_arguments& a, const tally& t, const statistics& s, std::uint64_t file_bytes,
-                 bool whole) {
+                 std::uint64_t packed_bytes, bool whole) {
   const double seconds = std::max(t.seconds, 1e-9);
   json_object line;
   line.bytes("repository", a.repository).bytes("ref", a.ref).add("complete", whole);
@@ -185,10 +186,12 @@ void report_json(const git_load_arguments& a, const tally& t, const statistics& 
   line.add("commits_per_second", static_cast<double>(t.commits) / seconds);
   line.add("bytes_per_second", static_cast<double>(t.bytes) / seconds);
   line.add("store_used_bytes", s.used_bytes).add("store_file_bytes", file_bytes);
-  out().line(line.add("git_unpacked_bytes", s.value_bytes).text());
+  line.add("git_unpacked_bytes", s.value_bytes).add("git_packed_bytes", packed_bytes);
+  out().line(line.text());
 }
 
-void report_table(const git_load_arguments& a, const tally& t, const statistics& s, std::uint64_t file_bytes) {
+void report_table(const git_load_arguments& a, const tally& t, const statistics& s, std::uint64_t file_bytes,
+                  std::uint64_t packed_bytes) {
   const auto line = [](std::string_view what, const std::string& value) {
     out().line(fmt::format("{:<16}{}", what, value));
   };
@@ -205,25 +208,36 @@ void report_table(const git_load_arguments& a, const tally& t, const statistics&
   line("speed", fmt::format("{:.0f} commits/s, {:.1f} MB/s", static_cast<double>(t.commits) / seconds,
                             static_cast<double>(t.bytes) / 1e6 / seconds));
   line("store bytes", fmt::format("{} used, {} file", size(s.used_bytes), size(file_bytes)));
-  line("git, unpacked",
-       fmt::format("{}; the store takes {:.3f} of it", size(s.value_bytes),
-                   static_cast<double>(s.used_bytes) / std::max(static_cast<double>(s.value_bytes), 1.0)));
+  const auto compared = [&](std::uint64_t bytes) {
+    return fmt::format("{}; the store takes {:.3f} of it", size(bytes),
+                       static_cast<double>(s.used_bytes) / std::max(static_cast<double>(bytes), 1.0));
+  };
+  line("git, unpacked", compared(s.value_bytes));
+  line("git, packed", compared(packed_bytes) + " (its files, of all refs)");
 }
 
 }  // namespace
 
 exit_code load_git(const git_load_arguments& a) {
-  std::vector<git_oid> chain = git_reader(a.repository).first_parent_chain(a.ref);
+  std::vector<git_oid> chain;
+  std::uint64_t packed_bytes = 0;
+  {
+    const git_reader repository(a.repository);
+    chain = repository.first_parent_chain(a.ref);
+    packed_bytes = repository.object_bytes();
+  }
+  resident_bound bound({a.store});
   store s = open_to_write(a.store, a.write, creation::open_or_create);
+  for (const file_statistics& file : s.stats().files) bound.add(file.path);
   git_loader loader(a, s, std::move(chain));
   const bool whole = loader.run();
   const statistics holds = s.stats();
   s.close();
   const std::uint64_t file_bytes = std::filesystem::file_size(a.store);
   if (a.format == cli::format::json) {
-    report_json(a, loader.done, holds, file_bytes, whole);
+    report_json(a, loader.done, holds, file_bytes, packed_bytes, whole);
   } else {
-    report_table(a, loader.done, holds, file_bytes);
+    report_table(a, loader.done, holds, file_bytes, packed_bytes);
   }
   if (whole) return exit_code::ok;
   fmt::print(stderr, "icecore: {}: stopped after {} commits; start the same command again to continue\n", a.store,

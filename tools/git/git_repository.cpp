@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -18,6 +19,12 @@ constexpr std::ptrdiff_t depth_max = 2048;
 /// Trees up to this size stay in libgit2's cache, because neighbouring commits share nearly all of theirs.
 constexpr std::size_t cached_tree_bytes = std::size_t{1} << 20U;
 
+/// What libgit2 may hold, of all threads together: objects, and parts of packs that it maps. Its own limits are 256 MiB
+/// and all of the packs.
+constexpr ssize_t cache_bytes_max = ssize_t{96} << 20U;
+constexpr std::size_t mapped_part_bytes = std::size_t{16} << 20U;
+constexpr std::size_t mapped_bytes_max = std::size_t{128} << 20U;
+
 bool is_tree(const git_tree_entry* entry) { return git_tree_entry_type(entry) == GIT_OBJECT_TREE; }
 
 /// libgit2 frees a thread's memory when the thread ends, unless libgit2 was shut down before. So libgit2 is never shut
@@ -27,12 +34,55 @@ void start_library() {
     library() {
       git_libgit2_init();
       git_libgit2_opts(GIT_OPT_SET_CACHE_OBJECT_LIMIT, GIT_OBJECT_TREE, cached_tree_bytes);
+      git_libgit2_opts(GIT_OPT_SET_CACHE_MAX_SIZE, cache_bytes_max);
+      git_libgit2_opts(GIT_OPT_SET_MWINDOW_SIZE, mapped_part_bytes);
+      git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, mapped_bytes_max);
     }
     library(const library&) = delete;
     library& operator=(const library&) = delete;
     ~library() { git_libgit2_shutdown(); }
   };
   static const library started;
+}
+
+/// The end of a line that git takes for white space is not part of a subject.
+std::string_view without_white_end(std::string_view line) {
+  const std::size_t last = line.find_last_not_of(" \t\n\r");
+  return line.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+/// The first paragraph of a message as one line, byte for byte as `git log --format=%s` shows it: blank lines before it
+/// are passed, each line loses the white space at its end, and a space joins the lines.
+std::string subject_of(std::string_view message) {
+  std::string subject;
+  bool begun = false;
+  while (!message.empty()) {
+    const std::size_t end = std::min(message.find('\n'), message.size());
+    const std::string_view line = without_white_end(message.substr(0, end));
+    message.remove_prefix(std::min(message.size(), end + 1));
+    if (line.empty() && begun) break;
+    if (line.empty()) continue;
+    if (begun) subject += ' ';
+    subject += line;
+    begun = true;
+  }
+  return subject;
+}
+
+/// The bytes of all files below a folder; those that go meanwhile count nothing.
+std::uint64_t bytes_below(const std::filesystem::path& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code failure;
+  auto file = std::filesystem::recursive_directory_iterator(folder, failure);
+  while (!failure && file != std::filesystem::recursive_directory_iterator()) {
+    std::error_code gone;
+    if (file->is_regular_file(gone)) {
+      const std::uint64_t size = file->file_size(gone);
+      if (!gone) bytes += size;
+    }
+    file.increment(failure);
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -122,14 +172,25 @@ std::vector<git_oid> git_reader::first_parent_chain(const std::string& ref) cons
   return chain;
 }
 
+std::uint64_t git_reader::object_bytes() const {
+  const auto objects = std::filesystem::path(git_repository_commondir(repository_.get())) / "objects";
+  std::uint64_t bytes = bytes_below(objects);
+  std::ifstream others(objects / "info" / "alternates");
+  for (std::string line; std::getline(others, line);) {
+    // a relative path begins at the folder of the objects
+    if (!line.empty() && line.front() != '#') bytes += bytes_below(objects / line);
+  }
+  return bytes;
+}
+
 git_commit_info git_reader::info(const git_oid& id) const {
   constexpr std::int64_t ns_per_second = 1'000'000'000;
   constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max() / ns_per_second;
   const commit_pointer commit = commit_of(id);
   // Some histories contain times millions of years away; they become the first or last time that fits.
   const std::int64_t seconds = std::clamp<std::int64_t>(git_commit_time(commit.get()), -limit, limit);
-  const char* subject = git_commit_summary(commit.get());
-  return {seconds * ns_per_second, subject == nullptr ? "" : subject};
+  const char* message = git_commit_message_raw(commit.get());
+  return {seconds * ns_per_second, subject_of(message == nullptr ? "" : message)};
 }
 
 void git_reader::changes(const git_oid* before, const git_oid& after, const git_change_visitor& visit) const {

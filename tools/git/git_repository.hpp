@@ -21,7 +21,7 @@ namespace icecore::cli {
 /// The contents of a commit object.
 struct git_commit_info {
   std::int64_t time_ns;  ///< the committer's time
-  std::string subject;   ///< the first paragraph of the message as one line
+  std::string subject;   ///< the first paragraph of the message as one line, as git log --format=%s shows it
 };
 
 /// One path that differs between two trees. Views are valid during the visit.
@@ -43,6 +43,10 @@ class git_reader {
   [[nodiscard]] std::vector<git_oid> first_parent_chain(const std::string& ref) const;
 
   [[nodiscard]] git_commit_info info(const git_oid& commit) const;
+
+  /// The bytes of the files in which git holds the objects of all refs: packs with their indexes, single objects, and
+  /// those of the repositories that this one borrows from.
+  [[nodiscard]] std::uint64_t object_bytes() const;
 
   /// Visits each path whose content, kind or mode differs between the trees of two commits (no `before`: an empty
   /// tree). The value is the blob's bytes; for a symbolic link its target; for a submodule the 40 digits of its commit.

@@ -66,7 +66,7 @@ class ordered_pipeline {
  private:
   using outcome = std::variant<Result, std::exception_ptr>;
   static constexpr std::size_t window = 256;
-  static constexpr std::uint64_t weight_max = std::uint64_t{1} << 28U;
+  static constexpr std::uint64_t weight_max = std::uint64_t{1} << 27U;
 
   void work() {
     std::optional<task> mine;
