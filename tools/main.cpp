@@ -34,6 +34,7 @@ void add_verbs(command_line& line) {
   add_dump_verb(line);
   add_load_verb(line);
   add_bench_verb(line);
+  add_doctor_verb(line);
   add_help_verb(line);
   add_completion_verb(line);
 }

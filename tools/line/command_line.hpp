@@ -189,6 +189,7 @@ void add_checkpoint_verb(command_line& line);
 void add_dump_verb(command_line& line);
 void add_load_verb(command_line& line);
 void add_bench_verb(command_line& line);
+void add_doctor_verb(command_line& line);
 void add_help_verb(command_line& line);
 void add_completion_verb(command_line& line);
 
