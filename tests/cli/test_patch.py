@@ -158,8 +158,11 @@ def test_a_patch_shows_lines_and_says_what_is_binary(changed):
 
 
 def test_no_control_character_of_a_value_reaches_a_terminal(store):
-    run("put", store, "esc\x1b[31m", "\x1b[2J")
-    assert b"\x1b" not in run("diff", store, "0", "-p", code=1).stdout
+    run("put", store, "esc\x1b[31m\x9b31m\x7f", "\x1b[2J")
+    run("put", store, "text", "\x9b31m and \x7f")
+    run("put", store, "bytes", "-", stdin=b"\x9b31m")
+    shown = run("diff", store, "0", "-p", code=1).stdout
+    assert shown.isascii() and b"\x1b" not in shown and b"\x7f" not in shown
 
 
 def test_colours_are_for_terminals_and_can_be_refused(changed):
