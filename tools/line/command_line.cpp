@@ -59,6 +59,7 @@ class plain_formatter : public CLI::Formatter {
     const auto add = [&text](std::string_view words, const std::set<CLI::Option*>& others) {
       if (others.empty()) return;
       std::vector<std::string> names;
+      names.reserve(others.size());
       for (const CLI::Option* other : others) names.push_back(other->get_name());
       std::sort(names.begin(), names.end());
       text += fmt::format(" ({} {})", words, fmt::join(names, ", "));
@@ -106,7 +107,7 @@ std::string no_such_verb(const CLI::App& of, const std::string& asked) {
 /// " query" of the group query; empty of the whole command.
 std::string path_of(const CLI::App* verb) {
   std::string path;
-  for (; verb->get_parent() != nullptr; verb = verb->get_parent()) path = ' ' + verb->get_name() + path;
+  for (; verb->get_parent() != nullptr; verb = verb->get_parent()) path.insert(0, ' ' + verb->get_name());
   return path;
 }
 
@@ -151,7 +152,7 @@ std::string unexpected(const CLI::App* verb, const std::string& argument) {
 
 /// What is wrong with the arguments, in the user's words.
 std::string words_of(const CLI::ParseError& wrong, const CLI::App* verb) {
-  const std::string what = wrong.what();
+  std::string what = wrong.what();
   const std::string name = what.substr(0, what.find(": "));
   if (dynamic_cast<const CLI::ExtrasError*>(&wrong) != nullptr) {
     const auto rest = verb->remaining();

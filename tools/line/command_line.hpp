@@ -85,6 +85,7 @@ class verb {
   option add_choice(const std::string& name, Value& value, const std::vector<std::pair<std::string, Value>>& choices,
                     const std::string& help) {
     std::vector<std::string> names;
+    names.reserve(choices.size());
     for (const auto& choice : choices) names.push_back(choice.first);
     return add_choice_of(
         name, names, [&value, choices](std::size_t i) { value = choices[i].second; }, help);

@@ -276,6 +276,7 @@ std::string bash_completion(const verb_description& command) {
   std::string out = "# bash completion for icecore; `icecore completion bash` writes it\n";
   out += by_verb("_icecore_verbs", command, [](const verb_description& verb) {
     std::vector<std::string> names;
+    names.reserve(verb.verbs.size());
     for (const verb_description& inner : verb.verbs) names.push_back(inner.name);
     return names.empty() ? "" : fmt::format("echo {}", fmt::join(names, " "));
   });

@@ -56,7 +56,8 @@ using patch_pointer = std::unique_ptr<git_patch, freed_patch>;
 patch_pointer compare(std::string_view key, std::string_view before, std::string_view after, const patch_form& form) {
   static const int started = git_libgit2_init();
   static_cast<void>(started);
-  git_diff_options options = GIT_DIFF_OPTIONS_INIT;
+  git_diff_options options{};
+  git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION);
   options.flags = GIT_DIFF_FORCE_TEXT;  // what is text is decided here
   options.context_lines = form.context_lines;
   git_patch* made = nullptr;
