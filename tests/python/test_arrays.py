@@ -1,5 +1,6 @@
 """NumPy arrays as values: dtype, shape, order and bits come back, without a copy."""
 
+import array
 import io
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from conftest import open_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+import icecore
 
 
 def place_of(store, key):
@@ -162,11 +165,82 @@ def test_a_dtype_too_long_for_the_first_npy_format_takes_the_second(store):
         store.put_array(b"w", np.zeros(1, [(f"field_{i:0100}", "<f8") for i in range(10_000)]))
 
 
-def test_raw_array_values_are_their_bytes(store):
-    given = np.arange(10, dtype=">u2")
-    store[b"raw"] = given
-    assert store[b"raw"] == given.tobytes()
-    assert np.array_equal(np.frombuffer(store.view(b"raw"), ">u2"), given)
+WRITERS = {
+    "store[key] =": lambda store, value: store.__setitem__("k", value),
+    "insert": lambda store, value: store.insert("k", value),
+    "insert_new": lambda store, value: store.insert_new("k", value),
+    "replace": lambda store, value: store.replace("there", value, 1),
+    "setdefault": lambda store, value: store.setdefault("k", value),
+    "update": lambda store, value: store.update(k=value),
+    "put_many": lambda store, value: store.put_many(["k"], [value]),
+    "batch": lambda store, value: icecore.Batch().__setitem__("k", value),
+    "batch.insert_new": lambda store, value: icecore.Batch().insert_new("k", value),
+    "batch.replace": lambda store, value: icecore.Batch().replace("there", value, 1),
+    "batch.put_many": lambda store, value: icecore.Batch().put_many(["k"], [value]),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_what_has_a_type_and_a_shape_is_no_value_of_bytes(store, write):
+    store["there"] = "1"
+    for wrong in (
+        np.arange(3),
+        np.zeros((2, 2), np.uint8),
+        np.array(7, np.uint8),
+        np.float64(1.5),
+        np.array(["2020-01-01"], "datetime64[D]"),
+        np.zeros(2, [("x", "<f8")]),
+        np.arange(10)[::2],
+        array.array("d", [1.0]),
+        memoryview(array.array("i", [1])),
+    ):
+        with pytest.raises(TypeError, match="would lose its type and shape: put_array"):
+            write(store, wrong)
+    assert dict(store) == {b"there": b"1"}
+    for bytes_like in (b"xy", np.frombuffer(b"xy", np.uint8), memoryview(b"xy"), bytearray(b"xy"), np.bytes_(b"xy")):
+        write(store, bytes_like)
+
+
+def test_put_array_refuses_what_would_lose_its_names(store):
+    pandas = pytest.importorskip("pandas")
+
+    class Metres(np.ndarray):
+        """As arrays with units are."""
+
+    class Labelled:
+        """As xarray.DataArray is."""
+
+        coords = {"x": [1, 2]}
+
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(2)
+
+    frame = pandas.DataFrame({"a": [1.0, 2.0]}, index=["x", "y"])
+    for wrong in (frame, frame["a"], frame.index, pandas.Categorical(["a"]), Labelled(), [frame["a"]], ([1], Labelled())):
+        with pytest.raises(TypeError, match="would lose its index, names or coordinates"):
+            store.put_array("k", wrong)
+        with pytest.raises(TypeError, match="would lose"), store.batch() as b:
+            b.put_array("k", wrong)
+    with pytest.raises(TypeError, match="Metres would lose what it adds"):
+        store.put_array("k", np.arange(2).view(Metres))
+    assert "k" not in store
+    store.put_array("k", frame.to_numpy())
+    assert store.get_array("k").tolist() == [[1.0], [2.0]]
+
+
+def test_put_array_takes_numbers_lists_and_what_exports_an_array(store):
+    class Tensor:
+        """As tensors of other libraries are."""
+
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(2)
+
+        def __dlpack__(self):
+            raise NotImplementedError
+
+    for given, stored in ((3, 3), ([1, [2]][0], 1), ([[1, 2], (3, 4)], [[1, 2], [3, 4]]), (Tensor(), [0, 1])):
+        store.put_array("k", given)
+        assert store.get_array("k").tolist() == stored
 
 
 def test_the_program_that_compares_large_values_checks_what_it_wrote(tmp_path):

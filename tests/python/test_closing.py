@@ -301,7 +301,7 @@ def test_finds_and_iterators_that_close_interrupts_give_right_answers_or_refuse(
         lambda store: {key: store[key] for key in pairs},
         lambda store: {key: bytes(store.view(key)) for key in pairs},
         lambda store: dict(zip(pairs, store.find_many(list(pairs)))),
-        lambda store: dict(zip(pairs, store.find_many(list(pairs), version=versions))),
+        lambda store: dict(zip(pairs, store.find_many(list(pairs), at=versions))),
         lambda store: dict(zip(pairs, store.latest().to_numpy()[1].tolist())),
     ]
     for read in reads * 3:

@@ -161,7 +161,7 @@ def test_put_many_puts_all(store, threads, count):
         np.array([b"a", b"bcd", b"ef"], object),
         [b"a", b"bcd", b"ef"],
         ("a", "bcd", "ef"),
-        [bytearray(b"a"), memoryview(b"bcd"), np.array([b"ef"])],
+        [bytearray(b"a"), memoryview(b"bcd"), np.frombuffer(b"ef", np.uint8)],
         ByteColumn(np.array([0, 1, 4, 6]), np.frombuffer(b"abcdef", np.uint8)),
     ],
     ids=["S", "U", "object", "bytes", "str", "buffers", "ByteColumn"],
@@ -213,19 +213,21 @@ def test_find_many_at_versions(store):
         store[b"k"] = bytes([i])
         store.tag()
     versions = np.array([1, 5, 9, 0], np.uint64)
-    first = store.find_many([b"k"] * 4, version=versions)
+    first = store.find_many([b"k"] * 4, at=versions)
     assert first == [b"\x00", b"\x04", b"\x08", None]
-    values, found = store.find_many([b"k"] * 4, np.uint8, version=versions.astype(np.int32))
+    values, found = store.find_many([b"k"] * 4, np.uint8, at=versions.astype(np.int32))
     assert found.tolist() == [True, True, True, False]
     assert values.tolist() == [0, 4, 8, 0]
-    assert store.find_many([b"k", b"x"], version=3, default=b"!") == [b"\x02", b"!"]
+    assert store.find_many([b"k", b"x"], at=3, default=b"!") == [b"\x02", b"!"]
     assert store.find_many([]) == []
     with pytest.raises(icecore.InvalidArgumentError):
-        store.find_many([b"k"], version=[1, 2])
+        store.find_many([b"k"], at=[1, 2])
     with pytest.raises(icecore.InvalidArgumentError):
-        store.find_many([b"k"], version=[-1])
+        store.find_many([b"k"], at=[-1])
     with pytest.raises(icecore.VersionNotClosedError):
-        store.find_many([b"k"], version=[store.clock])
+        store.find_many([b"k"], at=[store.clock])
+    with pytest.raises(icecore.InvalidArgumentError, match="array of versions"):
+        store.find_many([b"k"], at=np.array([1.5]))
     store[b"long"] = b"12"
     with pytest.raises(icecore.InvalidArgumentError, match="key 1 has 2 bytes"):
         store.find_many([b"k", b"long"], np.uint8)

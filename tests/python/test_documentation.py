@@ -1,7 +1,7 @@
 """The examples of docs/python.md run, each with a store of its own."""
 
 import re
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     for number, block in enumerate(others):
         with open_store(f"{number}.ice") as store:
             store.tag()  # version 1, which an example reads
-            names = {"icecore": icecore, "store": store, "np": np, "datetime": datetime}
+            names = {"icecore": icecore, "store": store, "np": np, "datetime": datetime, "timezone": timezone}
             exec(compile(block, "docs/python.md", "exec"), names)
             assert store.verify().ok
 

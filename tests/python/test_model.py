@@ -137,7 +137,7 @@ class StoreMachine(RuleBasedStateMachine):
         expected = self.model.find(key, version)
         assert self.store.find(key, version) == expected
         assert self.store.at(version).get(key) == expected
-        assert self.store.find_many([key, b"nope"], version=[version, version]) == [expected, None]
+        assert self.store.find_many([key, b"nope"], at=[version, version]) == [expected, None]
 
     @rule(version=versions, start=KEYS, stop=KEYS)
     def read_a_range(self, version, start, stop):

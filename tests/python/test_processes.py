@@ -1,6 +1,5 @@
 """Other processes: forks, pickling, a second writer, exits and kills."""
 
-import copy
 import os
 import pickle
 import signal
@@ -116,11 +115,7 @@ def test_a_child_opens_the_store_again_by_itself(path):
         assert store[b"child"] == b"was here"
 
 
-def test_stores_and_snapshots_cannot_be_pickled_or_copied(store):
-    for one, match in ((store, "path"), (store.latest(), "version")):
-        for act in (pickle.dumps, copy.copy, copy.deepcopy):
-            with pytest.raises(TypeError, match=match):
-                act(one)
+def test_what_a_store_tells_of_itself_can_be_pickled(store):
     for thing in (store.tag("t"), store.find_tag("t"), store.tags(), store.durability(), store.stats(), store.verify()):
         assert pickle.loads(pickle.dumps(thing)) == thing
 

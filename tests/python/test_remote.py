@@ -78,7 +78,16 @@ def test_versions_stay(store):
     assert store.remove(b"a") is None
     assert store.at(first)[b"a"] == b"1" and store.at(tag="one")[b"a"] == b"1" and b"a" not in store.latest()
     assert [(t.name, t.note) for t in store.tags()] == [("one", "a note")]
-    assert store.at(time=store.find_tag("one").time).version == store.find_tag("one").version
+    tag = store.find_tag("one")
+    for name in (tag.version, "one", tag, store.at("one"), tag.time):
+        assert store.at(name).version == store.find_tag(name).version == tag.version
+        assert store.find(b"a", at=name) == store.get(b"a", at=name) == b"1"
+        assert store.find_many([b"a", b"z"], at=name) == [b"1", None]
+        assert list(store.diff(name, removed)) == [(b"a", b"1", None)]
+        assert next(store.changes(name)).value == b"2"
+    for wrong in (1.5, True, b"one", object()):
+        with pytest.raises(TypeError, match="a Tag, a Snapshot, or a datetime"):
+            store.find(b"a", at=wrong)
     assert [change.value for change in store.history(b"a")] == [None, b"2", b"1"]
     assert [change.value for change in store.at(first).history(b"a")] == [b"1"]
     assert list(store.diff(first, removed)) == [(b"a", b"1", None)]
@@ -93,6 +102,21 @@ def test_versions_stay(store):
         store.at(tag="two")
     with pytest.raises(errors.TagExistsError):
         store.tag("one")
+
+
+def test_what_has_a_type_and_a_shape_is_no_value_of_bytes(store):
+    for wrong in (np.arange(3), np.zeros((2, 2), np.uint8), np.float64(1), np.array(["2020-01-01"], "datetime64[D]")):
+        for write in (
+            lambda value: store.put("k", value),
+            lambda value: store.insert_new("k", value),
+            lambda value: store.transaction((), [remote.put("k", value)]),
+            lambda value: store.load(["k"], [value]),
+            lambda value: store.load({"k": value}),
+        ):
+            with pytest.raises(TypeError, match="would lose its type and shape"):
+                write(wrong)
+    store.put("k", np.frombuffer(b"v", np.uint8))
+    assert store["k"] == b"v"
 
 
 def test_parts_of_values_change(store):
@@ -457,7 +481,7 @@ PROGRAM = """
     with remote.connect("icecore://h", user="u", password="p", tls=remote.Tls(authority="ca.pem"), timeout=5) as client:
         store = client.create("db", rule="write")
         assert_type(store, remote.Store)
-        store["k"] = np.arange(3)
+        store["k"] = np.frombuffer(b"v", np.uint8)
         assert_type(store.put(b"k", b"v", timeout=1.0), int)
         assert_type(store.find("k"), bytes | None)
         assert_type(store.at(tag="t"), remote.Snapshot)

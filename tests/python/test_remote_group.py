@@ -109,6 +109,11 @@ def test_versions_differences_and_changes_of_all(store):
     first, second = store.at(tag="first"), store.at(tag="second")
     assert first[KEYS[0]] == b"1" and second[KEYS[0]] == b"3" and KEYS[1] not in second
     assert dict(store.at(first.versions)) == {key: b"1" for key in KEYS}
+    for name in ("first", first, first.versions):
+        assert store.at(name).versions == first.versions
+        assert store.find(KEYS[0], at=name) == store.get(KEYS[0], at=name) == b"1"
+        assert store.find_many([KEYS[0], KEYS[1]], at=name) == [b"1", b"1"]
+        assert [row.key for row in store.diff(name, "second")] == sorted([*KEYS[::2], KEYS[1]])
     found = list(store.diff(first, second))
     assert [row.key for row in found] == sorted([*KEYS[::2], KEYS[1]])
     assert found[1].after is None and found[0].before == b"1"

@@ -9,7 +9,7 @@ from pathlib import Path
 import icecore
 
 PROGRAM = """
-    from datetime import datetime
+    from datetime import datetime, timezone
     from typing import assert_type
     import numpy as np
     import icecore
@@ -18,13 +18,15 @@ PROGRAM = """
         assert_type(store, icecore.Store)
         store[b"k"] = b"v"
         store["k"] = bytearray(b"v")
-        store[b"k"] = np.arange(3)
+        store[b"k"] = np.frombuffer(b"v", np.uint8)
         assert_type(store[b"k"], bytes)
         assert_type(store.find("k"), bytes | None)
         assert_type(store[b"a":b"b"], icecore.Snapshot)
         snapshot = store.at(tag="t")
         assert_type(snapshot, icecore.Snapshot)
-        assert_type(store.at(time=datetime.now()).version, int)
+        assert_type(store.at(datetime.now(timezone.utc)).version, int)
+        assert_type(store.get("k", at=store.tags()[0]), bytes | None)
+        assert_type(store.get("k", 5, at=snapshot), bytes | int)
         for key, value in snapshot.items(prefix="a", limit=3):
             assert_type(key, bytes)
             assert_type(value, bytes)

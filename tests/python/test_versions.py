@@ -1,7 +1,8 @@
 """Tags, snapshots, histories and differences: the past, from Python."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 from conftest import open_store
 
@@ -31,26 +32,108 @@ def test_a_tag_reads_the_same_for_ever(epochs, path):
         assert dict(again) == {}
 
 
-def test_versions_are_named_by_number_name_tag_snapshot_and_time(epochs):
+UTC = timezone.utc
+
+
+def names_of(store, name):
+    """All names of the version that a tag has."""
+    tag = store.find_tag(name)
+    return {
+        "number": tag.version,
+        "a NumPy number": np.uint64(tag.version),
+        "tag's name": name,
+        "Tag": tag,
+        "Snapshot": store.at(tag.version),
+        "time": tag.time,
+        "later time in another zone": (tag.time + timedelta(milliseconds=900)).astimezone(timezone(timedelta(hours=-7))),
+        "local time": tag.time.astimezone(),
+    }
+
+
+READERS = {
+    "at": lambda store, at: store.at(at)["w"],
+    "find": lambda store, at: store.find("w", at=at),
+    "get": lambda store, at: store.get("w", at=at),
+    "view": lambda store, at: bytes(store.view("w", at=at)),
+    "get_array": lambda store, at: store.get_array("array", at=at).tobytes(),
+    "find_many": lambda store, at: store.find_many(["w"], at=at)[0],
+    "find_many of a list": lambda store, at: store.find_many(["w", "w"], at=[0, at])[1],
+    "find_many with a dtype": lambda store, at: store.find_many(["w"], "S1", at=at)[0][0],
+    "diff, after": lambda store, at: next(d for d in store.diff(0, at) if d.key == b"w").after,
+    "diff, before": lambda store, at: next(d for d in store.diff(at, "epoch-5") if d.key == b"w").before,
+    "changes, up_to": lambda store, at: [c for c in store.changes(0, at) if c.key == b"w"][-1].value,
+    "changes, after": lambda store, at: next(c for c in store.changes(at, "epoch-5") if c.key == b"w").before,
+    "feed": lambda store, at: next(c for c in store.feed(after=at, unsynced=True).next().changes if c.key == b"w").before,
+    "start": lambda store, at: store.at(store.start("q", at=at).version)["w"],
+    "find_tag": lambda store, at: store.at(store.find_tag(at))["w"],
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_every_call_takes_every_name_of_a_version(epochs, read):
+    epochs.put_array("array", np.array(b"5"))
+    epochs.tag("array")
+    for name, value in {"epoch-2": b"2", "epoch-3": b"3"}.items():
+        for kind, at in names_of(epochs, name).items():
+            if read is READERS["get_array"]:
+                at = epochs.find_tag("array").version if kind == "number" else names_of(epochs, "array")[kind]
+                value = b"5"
+            assert read(epochs, at) == value, kind
+            for query in epochs.queries():
+                query.drop()
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_names_no_version_is_refused_with_what_is_accepted(epochs, read):
+    epochs.put_array("array", np.array(b"5"))
+    for wrong in (1.5, True, b"epoch-1", object(), date(2020, 1, 1), np.datetime64("2020-01-01"), {}, epochs):
+        with pytest.raises(TypeError, match=r"int \(its number\), a str \(a tag's name\), a Tag, a Snapshot, or a datetime"):
+            read(epochs, wrong)
+    for wrong in (-1, 2**48, 2**70, np.int64(-1)):
+        with pytest.raises(icecore.InvalidArgumentError, match="range"):
+            read(epochs, wrong)
+    for wrong in ("epoch-9", datetime(1970, 1, 1, tzinfo=UTC)):
+        if read is READERS["find_tag"]:
+            assert epochs.find_tag(wrong) is None
+        else:
+            with pytest.raises(icecore.UnknownTagError, match="tags\\(\\) lists them"):
+                read(epochs, wrong)
+    with pytest.raises(icecore.InvalidArgumentError, match="has no time zone: use datetime.now"):
+        read(epochs, datetime(2020, 1, 1))
+    with pytest.raises(icecore.InvalidArgumentError, match="surrogate"):
+        read(epochs, "\ud800")
+    if read is not READERS["find_tag"]:
+        with pytest.raises(icecore.VersionNotClosedError):
+            read(epochs, epochs.clock + 1)
+
+
+def test_a_version_is_that_of_the_newest_tag_at_or_before_a_time(epochs):
     tag = epochs.find_tag("epoch-2")
-    snapshots = [
-        epochs.at(tag.version),
-        epochs.at("epoch-2"),
-        epochs.at(tag="epoch-2"),
-        epochs.at(tag),
-        epochs.at(epochs.at(tag)),
-        epochs.at(time=2_000_000_000),
-        epochs.at(time=2_999_999_999),
-        epochs.at(time=tag.time),
-        epochs.at(time=datetime(1970, 1, 1, 0, 0, 2, tzinfo=timezone.utc)),
-        epochs.at(time=datetime.fromtimestamp(2.5)),
-    ]
-    assert {s.version for s in snapshots} == {tag.version}
-    assert snapshots[0].tag == tag
-    assert epochs.find_tag(tag.version) == tag
+    for time in (2_000_000_000, 2_999_999_999, tag.time, datetime(1970, 1, 1, 0, 0, 2, 500_000, UTC)):
+        assert epochs.at(time=time).tag == tag
+    assert epochs.at(time=3_000_000_000).tag.name == "epoch-3"
+    assert epochs.at(datetime.max.replace(tzinfo=UTC)).tag.name == "epoch-5"
     assert epochs.at(0) == {}
-    assert epochs.find("w", tag.version) == b"2"
     assert epochs.find("w", at=0) is None
+    assert epochs.find_tag(tag.version) == epochs.find_tag(epochs.at(tag)) == tag
+    assert epochs.find_tag(epochs.tag()) is None
+
+
+def test_pandas_times_are_exact(store):
+    pandas = pytest.importorskip("pandas")
+    store.tag("one", time=1_700_000_000_123_456_700)
+    store.tag("two", time=1_700_000_000_123_456_800)
+    assert store.at(pandas.Timestamp(1_700_000_000_123_456_799, tz="UTC")).tag.name == "one"
+    assert store.at(pandas.Timestamp(1_700_000_000_123_456_800, tz="Asia/Tokyo")).tag.name == "two"
+    store.tag("three", time=pandas.Timestamp(1_700_000_000_123_456_900, tz="UTC"))
+    assert store.find_tag("three").time_ns == 1_700_000_000_123_456_900
+
+
+def test_the_name_of_a_tag_that_is_no_text_names_it(store):
+    version = store.tag(b"\xff\xfe", note=b"\x80")
+    (tag,) = store.tags()
+    assert tag.name == "\udcff\udcfe" and tag.note == "\udc80"
+    assert store.at(tag.name).version == store.find_tag(tag.name).version == version
 
 
 def test_a_tag_keeps_time_to_the_nanosecond_and_is_found_by_its_datetime(store):
@@ -104,17 +187,21 @@ def test_wrong_versions_are_distinguished(epochs):
         epochs.at(time=999_999_999)
     with pytest.raises(icecore.TagExistsError):
         epochs.tag("epoch-1")
-    for wrong in (-1, 2**48, 2**70):
-        with pytest.raises(icecore.InvalidArgumentError):
-            epochs.at(wrong)
-    for wrong in (True, 1.5, b"epoch-1"):
-        with pytest.raises(TypeError):
-            epochs.at(wrong)
-    for wrong in ({}, {"version": 1, "tag": "epoch-1"}):
+    for given, named in (((), {}), ((1,), {"tag": "epoch-1"}), ((), {"tag": "epoch-1", "time": 5})):
         with pytest.raises(TypeError, match="exactly one"):
-            epochs.at(**wrong)
-    with pytest.raises(TypeError, match="time"):
-        epochs.at(time=1.5)
+            epochs.at(*given, **named)
+    for wrong in (1.5, "2020-01-01", True):
+        with pytest.raises(TypeError, match="a time must be a datetime with a time zone, or an int of nanoseconds"):
+            epochs.at(time=wrong)
+        with pytest.raises(TypeError, match="a time must be"):
+            epochs.tag(time=wrong)
+    with pytest.raises(icecore.InvalidArgumentError, match="no time zone"):
+        epochs.tag(time=datetime(2020, 1, 1))
+    with pytest.raises(TypeError, match="tag must be a str"):
+        epochs.at(tag=5)
+    for wrong in ({"name": 5}, {"note": {"loss": 0.1}}):
+        with pytest.raises(TypeError, match="must be a str"):
+            epochs.tag(**wrong)
 
 
 def test_a_history_runs_both_ways_and_ends_at_its_snapshot(epochs):

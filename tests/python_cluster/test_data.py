@@ -60,12 +60,12 @@ def test_lists_go_and_come_at_once(c):
         keys = [f"{r}/{i}" for i in range(500)] + ["nobody's", f"{r}/more"]
         expected = [f"value {key}".encode() for key in keys[:-2]] + [None, b"1"]
         assert c.find_many(keys) == expected
-        assert c.find_many(keys, version=version) == expected
+        assert c.find_many(keys, at=version) == expected
         assert c.at(version).find_many(keys, default=b"")[-2:] == [b"", b"1"]
     MPI.COMM_WORLD.Barrier()
     c.put_many(mine, ["changed"] * 500)
     assert c.find_many(mine) == [b"changed"] * 500
-    assert c.find_many(mine, version="lists") == [f"value {key}".encode() for key in mine]
+    assert c.find_many(mine, at="lists") == [f"value {key}".encode() for key in mine]
     assert c.find_many([]) == [] and c[b"keyword"] == b"2"
     with pytest.raises(ValueError):
         c.put_many([b"a"], [b"b", b"c"])

@@ -38,6 +38,14 @@ def test_a_tag_is_the_same_cut_on_all_ranks(c):
     for snapshot in (c.at(second), c.at("noon"), c.at(tag="noon"), c.at(tag), c.at(c.at(second)), c.latest()):
         assert snapshot.version == second
         assert list(snapshot.values()) == [b"old"] * RANKS
+    for name in (second, "noon", tag, c.at(second), noon):
+        assert c.at(name).version == c.find_tag(name).version == second
+        assert c.find(f"{RANK}", at=name) == c.get(f"{RANK}", at=name) == b"old"
+        assert c.find_many([f"{RANK}"], at=name) == [b"old"]
+    for wrong in (1.5, True, b"noon"):
+        with pytest.raises(TypeError, match="a Tag, a Snapshot, or a datetime"):
+            c.find(f"{RANK}", at=wrong)
+    assert c.find_tag(datetime(1999, 1, 1, tzinfo=timezone.utc)) is None
     with pytest.raises(icecore.UnknownTagError):
         c.at("night")
     with pytest.raises(icecore.VersionNotClosedError):

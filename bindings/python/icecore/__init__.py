@@ -81,16 +81,8 @@ from .information import (
     process_huge_page_bytes,
 )
 from .mapping import ItemsView, KeysView, ValuesView
-from .query import (
-    Queries,
-    Query,
-    QueryColumns,
-    QueryFailure,
-    QueryProgress,
-    QueryResults,
-    QueryRow,
-    QueryTotal,
-)
+from .query import Queries, Query
+from .query_results import QueryColumns, QueryFailure, QueryProgress, QueryResults, QueryRow, QueryTotal
 from .snapshot import Snapshot
 from .store import Store, open, repair, verify_file
 

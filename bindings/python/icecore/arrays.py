@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _PREFIX_SIZE = {(1, 0): 10, (2, 0): 12}  # magic, version, header length
 _HEADER_SIZE_MAX = 1 << 20
+_PLAIN = frozenset((np.ndarray, np.memmap, np.recarray, int, float, bool, complex))
 
 
 def encode(array: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """The bytes of the array as a .npy file. TypeError or ValueError for dtypes that bytes cannot hold."""
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("a masked array would lose its mask: store its data and its mask under two keys")
+    _require_plain(array)
     given = np.asarray(array)
     if given.dtype.hasobject:
         raise TypeError(f"an array of dtype {given.dtype} holds Python objects, which cannot be stored as bytes")
@@ -41,6 +41,26 @@ def encode(array: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         )
         body[...] = given
     return out
+
+
+def _require_plain(given: Any) -> None:
+    """TypeError for what is more than an array: it would lose its index, names, mask or units."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError("a masked array would lose its mask: store its data and its mask under two keys")
+    kind = type(given)
+    if kind in _PLAIN or isinstance(given, (bool, int, float, complex, str, bytes, np.generic)):
+        return
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(given, np.ndarray):
+        raise TypeError(f"an array of type {name} would lose what it adds to an array: put_array(key, np.array(array))")
+    if isinstance(given, (list, tuple)):
+        for one in given:
+            _require_plain(one)
+    elif hasattr(given, "__array__") and not hasattr(given, "__dlpack__"):
+        raise TypeError(
+            f"{name} would lose its index, names or coordinates: store its values, put_array(key, data.to_numpy()), and "
+            "what names them under keys of their own; or all of it as bytes, such as those of a Parquet file"
+        )
 
 
 def decode(value: memoryview, key: object) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import _native
+from . import _native, checks
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -20,17 +20,33 @@ if TYPE_CHECKING:
     _Parts = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
 
 _KEY, _VALUE = 0, 1
+_THREADS_MAX = 2**16
 
 
 class ByteColumn(NamedTuple):
-    """Byte strings of any sizes in one array: item i is ``bytes[offsets[i]:offsets[i + 1]]``."""
+    """Byte strings of any sizes in one array: item i is ``bytes[offsets[i]:offsets[i + 1]]``.
+
+    >>> column = icecore.ByteColumn(np.array([0, 1, 3]), np.frombuffer(b"xyz", np.uint8))
+    >>> store.put_many(column, column)
+    >>> store["yz"]
+    b'yz'
+
+    Raises nothing; what takes it raises InvalidArgumentError for offsets that do not fit.
+    """
 
     offsets: npt.NDArray[np.uint64]
     bytes: npt.NDArray[np.uint8]
 
 
 class Columns(NamedTuple):
-    """The keys and values of a snapshot, in key order."""
+    """The keys and values of a snapshot, in key order: ``snapshot.to_columns()`` makes it.
+
+    >>> keys, values = store.latest().to_columns()
+    >>> keys.bytes.tobytes(), values.bytes.tobytes()
+    (b'ab', b'32')
+
+    Raises nothing.
+    """
 
     keys: ByteColumn
     values: ByteColumn
@@ -38,9 +54,7 @@ class Columns(NamedTuple):
 
 def thread_count(asked: int) -> int:
     """``asked``, or if it is 0, the number of cores this process may use."""
-    if asked < 0:
-        raise ValueError(f"threads must be 0 (all cores) or more, not {asked}")
-    return asked or len(os.sched_getaffinity(0))
+    return checks.whole_number(asked, "threads", 0, _THREADS_MAX) or len(os.sched_getaffinity(0))
 
 
 def as_column(given: ColumnLike, what: str) -> _native.Column:
@@ -53,6 +67,8 @@ def as_column(given: ColumnLike, what: str) -> _native.Column:
         return _native.Column.variable(offsets.astype(np.uint64, copy=False), data)
     if isinstance(given, (bytes, bytearray, memoryview, str)):
         raise TypeError(f"{what} must be an array or a sequence of bytes-like objects, not one {type(given).__name__}")
+    if not hasattr(given, "__iter__") and not hasattr(given, "__getitem__"):
+        raise TypeError(f"{what} must be an array or a sequence of bytes-like objects, not {type(given).__name__}")
     if not isinstance(given, np.ndarray):
         return _native.Column.sequence(given, what)
     if given.dtype.hasobject:

@@ -13,7 +13,13 @@ from typing import ClassVar
 
 
 class Errc(IntEnum):
-    """The error numbers."""
+    """The error numbers.
+
+    >>> icecore.UnknownTagError.code == icecore.Errc.UNKNOWN_TAG == 13
+    True
+
+    Raises ValueError for what is no number of an error, as all enumerations do.
+    """
 
     INVALID_ARGUMENT = 1
     KEY_TOO_LONG = 2
@@ -65,9 +71,19 @@ class Errc(IntEnum):
 
 class Error(Exception):
     """The base of all errors of icecore. ``code`` is the number; ``str(error)`` says what failed, where, and what to
-    do."""
+    do.
+
+    >>> try:
+    ...     store.at("epoch-9")
+    ... except icecore.Error as error:
+    ...     error.code, "epoch-9" in str(error)
+    (<Errc.UNKNOWN_TAG: 13>, True)
+    """
 
     code: ClassVar[Errc]
+
+    def __init__(self, *what: object) -> None:
+        super().__init__(*what)
 
     def __str__(self) -> str:
         return str(self.args[-1]) if self.args else ""

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _native, columns
+from . import _native, checks, columns
 
 if TYPE_CHECKING:
-    from .store import Store
+    from ._types import BytesLike
 
 _BLOCK = 256
 
 
 class KeyChange(NamedTuple):
-    """One insert or removal of a key."""
+    """One insert or removal of a key.
+
+    >>> change = next(iter(store.changes(0, "epoch-1")))
+    >>> change.key, change.value, change.before, change.first
+    (b'a', b'1', None, True)
+
+    Raises nothing.
+    """
 
     key: bytes
     version: int
@@ -24,9 +31,20 @@ class KeyChange(NamedTuple):
 
 
 class Changes(_native.Changes):
-    """All that was written between two versions, by key, then by version: ``store.changes(...)`` makes it."""
+    """All that was written between two versions, by key, then by version: ``store.changes(...)`` makes it.
+
+    >>> [change.key for change in store.changes(0, "epoch-1")]
+    [b'a', b'b']
+
+    Raises DamagedError and ClosedError.
+    """
 
     __slots__ = ()
+
+    def __init__(self, store: _native.Store, after: int, up_to: int, where: _native.Filter, /) -> None:
+        if not isinstance(store, _native.Store):
+            raise TypeError("Changes are made by store.changes(after, up_to)")
+        super().__init__(store, after, up_to, where)
 
     def __iter__(self) -> Iterator[KeyChange]:
         self._begin()
@@ -34,12 +52,26 @@ class Changes(_native.Changes):
             yield from (KeyChange(*one) for one in some)
 
     def count(self, threads: int = 0) -> int:
-        """How many there are. ``threads``: 0 for all cores."""
+        """How many there are. ``threads``: 0 for all cores.
+
+        >>> store.changes(0, "epoch-1").count()
+        2
+
+        Raises InvalidArgumentError for negative threads, DamagedError and ClosedError.
+        """
         return self._count(columns.thread_count(threads))
 
 
 class FeedBatch(NamedTuple):
-    """What a feed told at once."""
+    """What a feed told at once.
+
+    >>> feed = store.feed(after=0)
+    >>> store.sync()
+    >>> feed.next().told == store.clock - 1
+    True
+
+    Raises nothing.
+    """
 
     changes: list[KeyChange]
     told: int  #: all changes of the versions up to this one are told with this batch; 0 while a snapshot is told
@@ -48,7 +80,14 @@ class FeedBatch(NamedTuple):
 
 
 class FeedInfo(NamedTuple):
-    """A feed that the store keeps."""
+    """A feed that the store keeps.
+
+    >>> feed = store.feed("mirror", after=0)
+    >>> store.feeds()
+    [FeedInfo(name='mirror', after=0, acknowledged=0, snapshot=False)]
+
+    Raises nothing.
+    """
 
     name: str
     after: int  #: the version behind which it began
@@ -60,22 +99,87 @@ class Feed(_native.Feed):
     """What changes from a version on, told once, in the order of the versions: ``store.feed(...)`` makes it.
 
     One thread at a time may use it.
+
+    >>> feed = store.feed("mirror", after=0)
+    >>> store.sync()
+    >>> batch = feed.next()
+    >>> len(batch.changes)
+    3
+    >>> feed.acknowledge(batch.token)
+
+    Raises DamagedError and ClosedError.
     """
 
     __slots__ = ()
 
+    def __init__(self, store: _native.Store, /, *what: Any) -> None:
+        if not isinstance(store, _native.Store):
+            raise TypeError("a Feed is made by store.feed(name)")
+        super().__init__(store, *what)
+
     def next(self, limit: int = 1000, timeout: float = 0) -> FeedBatch:
         """At most so many changes, those that follow the ones before. If there are none it waits for them, at most so
-        many seconds; the batch is then empty. Ctrl-C ends the waiting."""
-        changes, *rest = self._next(limit, int(timeout * 1e6))
+        many seconds; the batch is then empty. Ctrl-C ends the waiting.
+
+        >>> store.feed("mirror").next(timeout=0).changes
+        []
+
+        Raises TypeError, InvalidArgumentError for a negative limit or timeout, DamagedError and ClosedError.
+        """
+        changes, *rest = self._next(checks.whole_number(limit, "limit"), checks.microseconds(timeout, "timeout"))
         return FeedBatch([KeyChange(*one) for one in changes], *rest)
 
     @property
     def token(self) -> bytes:
-        """The place behind the last batch, or where the feed began."""
+        """The place behind the last batch, or where the feed began.
+
+        >>> feed = store.feed(after=0)
+        >>> store.sync()
+        >>> batch = feed.next()
+        >>> store.feed(token=batch.token).next().changes
+        []
+
+        Raises ClosedError.
+        """
         return self._token()
 
+    @property
+    def name(self) -> str:
+        """Its name in the store; "" of one whose place the caller keeps.
 
-def feeds_of(store: Store) -> list[FeedInfo]:
+        >>> store.feed("mirror").name
+        'mirror'
+
+        Raises nothing.
+        """
+        return self._name
+
+    def acknowledge(self, token: BytesLike) -> None:
+        """Notes durably that the consumer has done with all up to the end of this token's batch.
+
+        >>> feed = store.feed("mirror", after=0)
+        >>> store.sync()
+        >>> feed.acknowledge(feed.next().token)
+        >>> store.feed("mirror").next().changes
+        []
+
+        Raises BadTokenError for a token of another feed, InvalidArgumentError if the feed has no name, TypeError,
+        ReadOnlyError and ClosedError.
+        """
+        self._acknowledge(token)
+
+    def drop(self) -> None:
+        """Takes a feed with a name out of the store.
+
+        >>> store.feed("mirror").drop()
+        >>> store.feeds()
+        []
+
+        Raises InvalidArgumentError if it has no name, ReadOnlyError and ClosedError.
+        """
+        self._drop()
+
+
+def feeds_of(store: _native.Store) -> list[FeedInfo]:
     """All feeds that the store keeps, oldest first."""
     return [FeedInfo(*one) for one in _native.feed_names(store)]

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Union, overload
 
 import numpy as np
 
-from . import _native, arrow_expressions
+from . import _native, arrow_expressions, checks
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import TypeAlias
+
+    from ._types import BytesLike
 
     ArrowExpression: TypeAlias = Any  # pyarrow.compute.Expression, where pyarrow is installed
 
@@ -29,8 +31,14 @@ class Filter(_native.Filter):
     which needs the packages pyarrow and substrait.
 
     ``layout`` names the columns of a value: ``"price f64, qty u32, name bytes"``. What a value lacks is null, and null
-    does not match. BadInputError says the position, what was expected, and the nearest name. ``a & b`` and ``a | b``
-    join filters. A filter never changes; any number of threads may use it.
+    does not match. ``a & b`` and ``a | b`` join filters. A filter never changes; any number of threads may use it.
+
+    >>> dear = icecore.Filter("price > 100", layout="price f64")
+    >>> dear.matches("key", np.float64(180.5).tobytes())
+    True
+
+    Raises BadInputError, which says the position, what was expected, and the nearest name; TypeError for what is no
+    expression; InvalidArgumentError for what a pyarrow expression cannot say here.
     """
 
     __slots__ = ()
@@ -38,11 +46,61 @@ class Filter(_native.Filter):
     def __init__(self, text: str | ArrowExpression, layout: str | None = None) -> None:
         if arrow_expressions.is_expression(text):
             text = arrow_expressions.text_of(text, layout)
-        super().__init__(text, layout)
+        super().__init__(checks.text(text, "an expression"), checks.text_or_none(layout, "layout"))
 
     def with_layout(self, layout: str) -> Filter:
-        """The same filter, with these columns for the expressions of totals and selections."""
-        return _made(self, layout)
+        """The same filter, with these columns for the expressions of totals and selections.
+
+        >>> def all_keys(keys, values):
+        ...     return [True] * len(keys)
+        >>> found = icecore.filter_function(all_keys).with_layout("digit u8")
+        >>> store.latest().where(found).sum("digit")
+        101
+
+        Raises BadInputError for a layout that cannot be read, and TypeError.
+        """
+        return _made(self, checks.text(layout, "layout"))
+
+    def matches(self, key: BytesLike, value: BytesLike) -> bool:
+        """Whether one key and value match. ``where()`` is many times as fast for many.
+
+        >>> icecore.Filter("starts_with(key, 'eu/')").matches("eu/1", "")
+        True
+
+        Raises TypeError for what is no bytes, str or bytes-like object, and whatever a function of the filter raises.
+        """
+        return self._matches(key, value)
+
+    def explain(self) -> str:
+        """The expression in normal form, the ranges of keys that are sought, and the order of evaluation.
+
+        >>> print(icecore.Filter("key='a'").explain().splitlines()[0])
+        key = 'a'
+
+        Raises nothing.
+        """
+        return self._explain()
+
+    def fingerprint(self) -> bytes:
+        """16 bytes; equal filters have equal ones.
+
+        >>> icecore.Filter("key='a'").fingerprint() == icecore.Filter("(key = 'a')").fingerprint()
+        True
+
+        Raises nothing.
+        """
+        return self._fingerprint()
+
+    @property
+    def function(self) -> tuple[str, int] | None:
+        """Name and revision of the function that it is of, by which kept queries refer to it; None if it is of none.
+
+        >>> icecore.Filter("true").function is None
+        True
+
+        Raises nothing.
+        """
+        return self._function
 
     def __and__(self, other: Filter) -> Filter:
         return _made([self, other], True) if isinstance(other, Filter) else NotImplemented
@@ -85,6 +143,15 @@ def filter_function(
     Kept queries refer to it by ``name`` (default: its module and qualified name) and ``revision``. By default, the
     revision is a fingerprint of its code, its defaults, and the constants and functions that it closes over, but not of
     its globals; other minor versions of Python give others. Callable objects that are no functions need a revision.
+
+    >>> @icecore.filter_function
+    ... def long_keys(keys, values):
+    ...     return [len(key) > 3 for key in keys]
+    >>> store.latest().where(long_keys | icecore.Filter("key = 'a'")).count()
+    1
+
+    Raises TypeError for what cannot be called, or has no code to make a revision of, and InvalidArgumentError for a dtype
+    without bytes of its own.
     """
     if function is None:
         return lambda decorated: filter_function(decorated, dtype=dtype, name=name, revision=revision)
@@ -97,7 +164,9 @@ def filter_function(
         raise InvalidArgumentError(f"values of dtype {item} have no bytes of their own")
     if revision is None:
         revision = fingerprint(function, repr(item))
-    return _made(name, revision, _block_call(function, item), 0 if item is None else item.itemsize)
+    named = checks.text(name, "the name of a filter function")
+    number = checks.whole_number(revision, "revision")
+    return _made(named, number, _block_call(function, item), 0 if item is None else item.itemsize)
 
 
 def as_filter(where: FilterLike | None, layout: str | None) -> Filter:

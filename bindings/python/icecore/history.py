@@ -17,14 +17,24 @@ class History(Iterable[Change]):
     """The history of one key: ``Change(version, value)`` for every insert and remove of it.
 
     Iterates newest first; ``reversed()`` iterates oldest first. Each iteration reads the store anew as it goes on, so
-    it reads only the part of a long history that is used.
+    it reads only the part of a long history that is used. ``store.history(key)`` makes one.
+
+    >>> list(store.history("a"))
+    [Change(version=2, value=b'3'), Change(version=1, value=b'1')]
+    >>> len(store.history("a"))
+    2
+
+    Raises ClosedError when it is read after the store was closed.
     """
 
     __slots__ = ("_key", "_source")
 
     def __init__(self, source: _native.Store | _native.Snapshot, key: BytesLike) -> None:
+        if not isinstance(source, (_native.Store, _native.Snapshot)):
+            raise TypeError("a History is made by store.history(key) or snapshot.history(key)")
         self._source = source
         self._key = key
+        _native.HistoryIterator(source, key, False, True)  # raises errors of the key now, not when it is read
 
     def __iter__(self) -> Iterator[Change]:
         return map(Change._make, _native.HistoryIterator(self._source, self._key, False, False))
@@ -33,8 +43,14 @@ class History(Iterable[Change]):
         return map(Change._make, _native.HistoryIterator(self._source, self._key, True, False))
 
     def views(self, *, oldest_first: bool = False) -> Iterator[Change]:
-        """The same with values as read-only memoryviews, so that large values are not copied."""
-        return map(Change._make, _native.HistoryIterator(self._source, self._key, oldest_first, True))
+        """The same with values as read-only memoryviews, so that large values are not copied.
+
+        >>> [bytes(change.value) for change in store.history("a").views(oldest_first=True)]
+        [b'1', b'3']
+
+        Raises ClosedError.
+        """
+        return map(Change._make, _native.HistoryIterator(self._source, self._key, bool(oldest_first), True))
 
     def __len__(self) -> int:
         """The number of records. O(records)."""
@@ -52,12 +68,20 @@ class History(Iterable[Change]):
 class Diff(Iterable[Difference]):
     """The differences between two versions: ``Difference(key, before, after)`` in key order.
 
-    Each iteration reads the store anew as it goes on. O(keys of the store).
+    Each iteration reads the store anew as it goes on. O(keys of the store). ``store.diff(...)`` makes one.
+
+    >>> diff = store.diff("epoch-1", store.latest())
+    >>> [difference.key for difference in diff]
+    [b'a']
+
+    Raises VersionNotClosedError, VersionLostError, and ClosedError when it is read after the store was closed.
     """
 
     __slots__ = ("_arguments", "_store", "after", "before")
 
     def __init__(self, store: _native.Store, before: int, after: int, *bounds: BytesLike | None) -> None:
+        if not isinstance(store, _native.Store):
+            raise TypeError("a Diff is made by store.diff(before, after)")
         self._store = store
         self._arguments = bounds
         self.before = before
@@ -72,7 +96,13 @@ class Diff(Iterable[Difference]):
         return map(Difference._make, self._run(False))
 
     def views(self) -> Iterator[Difference]:
-        """The same with values as read-only memoryviews, so that large values are not copied."""
+        """The same with values as read-only memoryviews, so that large values are not copied.
+
+        >>> [bytes(difference.after) for difference in store.diff("epoch-1", store.latest()).views()]
+        [b'3']
+
+        Raises ClosedError.
+        """
         return map(Difference._make, self._run(True))
 
     def __repr__(self) -> str:

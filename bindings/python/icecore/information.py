@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 from . import _native, html
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+from .versions import EPOCH, HasVersion
 
 DURABILITY_MODES = ("best_available", "none", "tag", "operation")
 """The modes in the order of ``icecore::durability``."""
@@ -18,19 +17,16 @@ INDEXES = ("", "btree", "skip_list", "persistent", "list", "hash")
 CRASH_KINDS = ("unknown", "process", "machine")
 
 
-def nanoseconds(time: datetime | int) -> int:
-    """Nanoseconds since 1970-01-01 UTC; a naive datetime is local time, as everywhere in Python."""
-    if isinstance(time, datetime):
-        since = time.astimezone(timezone.utc) - _EPOCH
-        return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
-    if isinstance(time, int):
-        return time
-    raise TypeError(f"a time must be a datetime or an int of nanoseconds since 1970 (UTC), not {type(time).__name__}")
-
-
 @dataclass(frozen=True)
-class Tag:
-    """A named or timed tag."""
+class Tag(HasVersion):
+    """A named or timed tag. Whatever takes a version takes a tag.
+
+    >>> tag = store.tags()[0]
+    >>> tag.name, tag.note, store.at(tag)["a"]
+    ('epoch-1', 'loss 0.5', b'1')
+
+    Raises nothing.
+    """
 
     version: int
     time_ns: int  #: nanoseconds since 1970-01-01 UTC
@@ -39,12 +35,25 @@ class Tag:
 
     @property
     def time(self) -> datetime:
-        """The time in UTC, rounded down to a microsecond; ``time_ns`` is exact."""
-        return _EPOCH + timedelta(microseconds=self.time_ns // 1_000)
+        """The time in UTC, rounded down to a microsecond; ``time_ns`` is exact.
+
+        >>> tag = store.find_tag("epoch-1")
+        >>> store.at(tag.time).tag == tag
+        True
+
+        Raises OverflowError for a time that a datetime cannot hold, before the year 1 or after the year 9999.
+        """
+        return EPOCH + timedelta(microseconds=self.time_ns // 1_000)
 
 
 class Tags(list[Tag]):
-    """Tags, oldest version first: a list that notebooks show as a table."""
+    """Tags, oldest version first: a list that notebooks show as a table. ``store.tags()`` makes one.
+
+    >>> [tag.name for tag in store.tags()]
+    ['epoch-1']
+
+    Raises nothing.
+    """
 
     def _repr_html_(self) -> str:
         rows = [(t.version, t.name, t.time.isoformat(" ", "seconds"), t.note) for t in self[: html.ROWS_MAX]]
@@ -53,7 +62,13 @@ class Tags(list[Tag]):
 
 @dataclass(frozen=True)
 class DurabilityInfo:
-    """The durability that a store really has."""
+    """The durability that a store really has: ``store.durability()`` makes it.
+
+    >>> store.durability().deferred
+    False
+
+    Raises nothing.
+    """
 
     mode: str  #: "none", "tag" or "operation"
     medium: str  #: "persistent_memory", "block_device" or "memory"
@@ -69,7 +84,13 @@ class DurabilityInfo:
 
 @dataclass(frozen=True)
 class FileStatistics:
-    """One of the files of a store."""
+    """One of the files of a store: ``store.stats().files`` has them.
+
+    >>> [os.path.basename(file.path) for file in store.stats().files]
+    ['store.ice']
+
+    Raises nothing.
+    """
 
     path: str
     node: int  #: the NUMA node whose threads write to it; -1: any
@@ -81,13 +102,25 @@ def process_huge_page_bytes() -> int:
     """Memory of the whole process in huge pages now, bytes; 0 if the kernel hides it.
 
     The kernel counts the process's pages meanwhile, which takes milliseconds.
+
+    >>> icecore.process_huge_page_bytes() >= 0
+    True
+
+    Raises nothing.
     """
     return _native.process_huge_page_bytes()
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Sizes and counts. Bytes are bytes of the store's file unless the comment says otherwise."""
+    """Sizes and counts: ``store.stats()`` makes it. Bytes are bytes of the store's file unless the comment says
+    otherwise.
+
+    >>> store.stats().tags
+    1
+
+    Raises nothing.
+    """
 
     path: str
     pool_id: str
@@ -126,7 +159,13 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Damage:
-    """One damaged place that verify found."""
+    """One damaged place that verify found.
+
+    >>> store.verify().damages
+    []
+
+    Raises nothing.
+    """
 
     offset: int  #: byte in the store's file
     structure: str
@@ -139,7 +178,14 @@ class Damage:
 @dataclass(frozen=True)
 class UnknownVersions:
     """Versions of a key for which repair does not know the key's value; in the new store the key is not there in
-    them."""
+    them.
+
+    >>> store.close()
+    >>> icecore.repair("store.ice", "repaired.ice").unknown
+    []
+
+    Raises nothing.
+    """
 
     key: bytes
     first: int
@@ -148,7 +194,15 @@ class UnknownVersions:
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What repair copied and what is lost; true if nothing is lost."""
+    """What repair copied and what is lost; true if nothing is lost. ``icecore.repair`` makes it.
+
+    >>> store.close()
+    >>> report = icecore.repair("store.ice", "repaired.ice")
+    >>> bool(report), report.records
+    (True, 3)
+
+    Raises nothing.
+    """
 
     losses: list[Damage]
     repaired: list[Damage]  #: damage that lost nothing
@@ -167,7 +221,14 @@ class RepairReport:
 
     @property
     def complete(self) -> bool:
-        """Whether the new store holds everything that the old one did."""
+        """Whether the new store holds everything that the old one did.
+
+        >>> store.close()
+        >>> icecore.repair("store.ice", "repaired.ice").complete
+        True
+
+        Raises nothing.
+        """
         return not self.losses
 
     def __bool__(self) -> bool:
@@ -176,7 +237,14 @@ class RepairReport:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What verify checked and found; true if nothing is damaged."""
+    """What verify checked and found; true if nothing is damaged. ``store.verify()`` and ``icecore.verify_file`` make it.
+
+    >>> report = store.verify()
+    >>> bool(report), report.entries
+    (True, 2)
+
+    Raises nothing.
+    """
 
     damages: list[Damage]
     segments: int
@@ -192,7 +260,13 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is damaged."""
+        """Whether nothing is damaged.
+
+        >>> store.verify().ok
+        True
+
+        Raises nothing.
+        """
         return not self.damages
 
     def __bool__(self) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import KeysView as _KeysABC
 from collections.abc import ValuesView as _ValuesABC
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
+from . import checks
+
 if TYPE_CHECKING:
     from ._types import BytesLike
 
@@ -39,13 +41,16 @@ class _RangeView(MappingView):
         reverse: bool = False,
         limit: int | None = None,
     ) -> None:
-        if limit is not None and limit < 0:
-            raise ValueError(f"limit must be 0 or more, not {limit}; None for no limit")
+        if limit is not None:
+            limit = checks.whole_number(limit, "limit")
+        for bound, what in ((start, "start"), (stop, "stop"), (prefix, "prefix")):
+            if bound is not None and not isinstance(bound, (str, bytes)):
+                _require_buffer(bound, what)
         super().__init__(source)
         self._start = start
         self._stop = stop
         self._prefix = prefix
-        self._reverse = reverse
+        self._reverse = bool(reverse)
         self._limit = limit
 
     def _snapshot(self) -> Any:
@@ -71,7 +76,13 @@ class _RangeView(MappingView):
 
 
 class KeysView(_RangeView, _KeysABC[bytes]):
-    """The keys; a set, like ``dict.keys()``."""
+    """The keys; a set, like ``dict.keys()``. ``store.keys()`` and ``snapshot.keys()`` make one.
+
+    >>> store.keys() & {b"a", b"z"}
+    {b'a'}
+
+    Raises ClosedError when it is read after the store was closed.
+    """
 
     __slots__ = ()
 
@@ -88,7 +99,13 @@ class KeysView(_RangeView, _KeysABC[bytes]):
 
 
 class ValuesView(_RangeView, _ValuesABC[bytes]):
-    """The values, in the order of their keys."""
+    """The values, in the order of their keys. ``store.values()`` and ``snapshot.values()`` make one.
+
+    >>> b"2" in store.values()
+    True
+
+    Raises ClosedError when it is read after the store was closed.
+    """
 
     __slots__ = ()
 
@@ -103,7 +120,13 @@ class ValuesView(_RangeView, _ValuesABC[bytes]):
 
 
 class ItemsView(_RangeView, _ItemsABC[bytes, bytes]):
-    """The (key, value) pairs; a set, like ``dict.items()``."""
+    """The (key, value) pairs; a set, like ``dict.items()``. ``store.items()`` and ``snapshot.items()`` make one.
+
+    >>> (b"b", b"2") in store.items()
+    True
+
+    Raises ClosedError when it is read after the store was closed.
+    """
 
     __slots__ = ()
 
@@ -120,6 +143,13 @@ class ItemsView(_RangeView, _ItemsABC[bytes, bytes]):
             return False
         found = self._snapshot().get(item[0])
         return found is not None and found == item[1]
+
+
+def _require_buffer(given: Any, what: str) -> None:
+    try:
+        memoryview(given).release()
+    except TypeError:
+        raise TypeError(f"{what} must be bytes, str or a bytes-like object, not {type(given).__name__}") from None
 
 
 class OrderedMapping(_Base):
@@ -155,7 +185,13 @@ class OrderedMapping(_Base):
         return next(iter(self), None) is not None
 
     def get(self, key: BytesLike, default: T | None = None) -> Union[bytes, T, None]:  # type: ignore[override]
-        """The value, or ``default``."""
+        """The value, or ``default`` if the key is not there.
+
+        >>> store.at("epoch-1").get("a"), store.at("epoch-1").get("nothing", b"-")
+        (b'1', b'-')
+
+        Raises TypeError for a key of a wrong kind, DamagedError and ClosedError.
+        """
         found: bytes | None = self.find(key)  # type: ignore[attr-defined]
         return default if found is None else found
 
@@ -168,7 +204,14 @@ class OrderedMapping(_Base):
         limit: int | None = None,
     ) -> KeysView:
         """The keys from ``start`` to before ``stop`` that begin with ``prefix``, at most ``limit`` of them, in order or
-        in reverse."""
+        in reverse.
+
+        >>> list(store.keys(reverse=True)), list(store.keys("b"))
+        ([b'b', b'a'], [b'b'])
+
+        Raises TypeError for bounds of a wrong kind and InvalidArgumentError for a negative limit; iterating raises
+        ClosedError.
+        """
         return KeysView(self, start, stop, prefix, reverse, limit)
 
     def values(
@@ -179,7 +222,13 @@ class OrderedMapping(_Base):
         reverse: bool = False,
         limit: int | None = None,
     ) -> ValuesView:
-        """The values of ``keys(...)``, in the same order."""
+        """The values of ``keys(...)``, in the same order.
+
+        >>> list(store.values(limit=1))
+        [b'3']
+
+        Raises what ``keys`` raises.
+        """
         return ValuesView(self, start, stop, prefix, reverse, limit)
 
     def items(
@@ -190,7 +239,13 @@ class OrderedMapping(_Base):
         reverse: bool = False,
         limit: int | None = None,
     ) -> ItemsView:
-        """The (key, value) pairs of ``keys(...)``, in the same order."""
+        """The (key, value) pairs of ``keys(...)``, in the same order.
+
+        >>> list(store.items(prefix="b"))
+        [(b'b', b'2')]
+
+        Raises what ``keys`` raises.
+        """
         return ItemsView(self, start, stop, prefix, reverse, limit)
 
     def _slice(self, asked: slice) -> Any:

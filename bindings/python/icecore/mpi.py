@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Union, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _mpi_library
 
@@ -33,10 +33,11 @@ _mpi_library.check()  # ImportError if this package and mpi4py do not fit togeth
 from . import _native_mpi, columns
 from ._types import Change
 from .batch import Batch
-from .errors import Error, InvalidArgumentError, UnknownTagError
-from .information import CRASH_KINDS, DURABILITY_MODES, INDEXES, Tag, Tags, nanoseconds
+from .errors import Error, InvalidArgumentError
+from .information import CRASH_KINDS, DURABILITY_MODES, INDEXES, Tag, Tags
 from .mapping import OrderedMapping
-from .store import checked_version, mode_numbers, path_bytes
+from .opening import mode_numbers, path_bytes
+from .versions import HasVersion, VersionNames, nanoseconds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
     from typing_extensions import Self
 
-    from ._types import BytesLike, ColumnLike
-    from .store import Path
+    from ._types import BytesLike, ColumnLike, VersionLike
+    from .opening import Path
 
 Checkpoint = _native_mpi.Checkpoint
 
@@ -84,7 +85,7 @@ class Ownership:
         return cls(splits=tuple(bytes(split) for split in splits))
 
 
-class Snapshot(_native_mpi.Snapshot, OrderedMapping):
+class Snapshot(_native_mpi.Snapshot, HasVersion, OrderedMapping):
     """One closed version of a cluster, or a range of its keys: an immutable, ordered ``Mapping`` from bytes to bytes.
 
     ``cluster.at(...)``, ``cluster.latest()`` and slices make one; it is free. Reading it as a mapping is not
@@ -217,11 +218,7 @@ class Snapshot(_native_mpi.Snapshot, OrderedMapping):
         raise TypeError("a snapshot of a cluster cannot be pickled or copied: send its version")
 
 
-VersionLike = Union[int, str, Tag, Snapshot]
-"""A closed version: its number, a tag's name, a Tag or a Snapshot."""
-
-
-class Cluster(_native_mpi.Cluster):
+class Cluster(_native_mpi.Cluster, VersionNames):
     """One store over the ranks of a communicator: it maps bytes to bytes, keeps all versions, and every rank can read
     everything.
 
@@ -341,33 +338,38 @@ class Cluster(_native_mpi.Cluster):
 
     # ---- Reading -----------------------------------------------------------------------------------------------------
 
-    def get(self, key: BytesLike, default: Any = None) -> Any:
-        """The newest value, or ``default``."""
-        found = self.find(key)
+    def find(self, key: BytesLike, at: VersionLike | None = None) -> bytes | None:
+        """The newest value, or that of the closed version ``at``, named as for ``at()``; None if the key is not there."""
+        return self._find(key) if at is None else self._find(key, self._version_of(at))
+
+    def get(self, key: BytesLike, default: Any = None, *, at: VersionLike | None = None) -> Any:
+        """The newest value, or that of the closed version ``at``; ``default`` if the key is not there."""
+        found = self.find(key, at)
         return default if found is None else found
 
     @overload
     def find_many(
-        self, keys: ColumnLike, dtype: None = None, *, version: Any = None, default: Any = None
+        self, keys: ColumnLike, dtype: None = None, *, at: VersionLike | None = None, default: Any = None
     ) -> list[Any]: ...
     @overload
     def find_many(
-        self, keys: ColumnLike, dtype: npt.DTypeLike, *, version: Any = None, default: None = None
+        self, keys: ColumnLike, dtype: npt.DTypeLike, *, at: VersionLike | None = None, default: None = None
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]: ...
-    def find_many(self, keys: ColumnLike, dtype: Any = None, *, version: Any = None, default: Any = None) -> Any:
-        """Finds the newest values of many keys at once, or those of a version: see ``icecore.Snapshot.find_many``."""
-        return _find_many(self if version is None else self.at(version), keys, dtype, default)
+    def find_many(self, keys: ColumnLike, dtype: Any = None, *, at: Any = None, default: Any = None) -> Any:
+        """Finds the newest values of many keys at once, or those of the closed version ``at``: see
+        ``icecore.Snapshot.find_many``."""
+        return _find_many(self if at is None else self.at(at), keys, dtype, default)
 
     def history(self, key: BytesLike) -> list[Change]:
         """All records of the key, newest first; ``value`` is None if the record is a removal."""
         return [Change._make(record) for record in self._history(key)]
 
-    def at(self, version: VersionLike | None = None, *, tag: str | None = None) -> Snapshot:
-        """The snapshot of a closed version: by number, tag name, Tag or Snapshot. UnknownTagError (a KeyError) or
-        VersionNotClosedError (a ValueError)."""
-        if (version is not None) + (tag is not None) != 1:
-            raise TypeError("at() takes exactly one of version and tag")
-        return Snapshot(self, self._version_of(version if tag is None else tag))
+    def at(
+        self, version: VersionLike | None = None, /, *, tag: str | None = None, time: datetime | int | None = None
+    ) -> Snapshot:
+        """The snapshot of a closed version, named as for ``icecore.Store.at``: by number, tag name, Tag, Snapshot, or a
+        datetime with a time zone. UnknownTagError (a KeyError) or VersionNotClosedError (a ValueError)."""
+        return Snapshot(self, self._one_of(version, tag, time))
 
     def latest(self) -> Snapshot:
         """The newest closed version. It does not include writes since the last ``tag()`` or storage barrier."""
@@ -386,9 +388,9 @@ class Cluster(_native_mpi.Cluster):
         """Named and timed tags, oldest version first."""
         return Tags(Tag(*found) for found in self._tag_tuples())
 
-    def find_tag(self, name: str) -> Tag | None:
-        """The tag of this name, or None."""
-        found = self._tag_by_name(name)
+    def find_tag(self, at: VersionLike) -> Tag | None:
+        """The tag of a version, named as for ``at()``, or None if there is none."""
+        found = self._found_tag(at)
         return None if found is None else Tag(*found)
 
     # ---- Synchronising -----------------------------------------------------------------------------------------------
@@ -443,15 +445,12 @@ class Cluster(_native_mpi.Cluster):
     def _slice(self, asked: slice) -> Any:
         raise TypeError("a cluster cannot be sliced; slice one of its versions: cluster.latest()[start:stop]")
 
-    def _version_of(self, named: VersionLike | None) -> int:
-        if isinstance(named, (Snapshot, Tag)):
-            return named.version
-        if not isinstance(named, str):
-            return checked_version(named)
-        found = self._tag_by_name(named)
-        if found is None:
-            raise UnknownTagError(f"{self.path}: no tag is named {named!r}; tags() lists them")
-        return int(found[0])
+    def _tag_by_version(self, version: int) -> tuple[int, int, str, str] | None:
+        return next((told for told in self._tag_tuples() if told[0] == version), None)
+
+    def _tag_by_time(self, time_ns: int) -> tuple[int, int, str, str] | None:
+        """The newest tag that is not after the time; of several of that time, the newest version."""
+        return max((told for told in self._tag_tuples() if told[1] <= time_ns), key=lambda t: (t[1], t[0]), default=None)
 
 
 Mapping.register(Snapshot)

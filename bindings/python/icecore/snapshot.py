@@ -11,6 +11,7 @@ from .filters import FilterLike, as_filter
 from .history import History
 from .information import Tag
 from .mapping import OrderedMapping
+from .versions import HasVersion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,14 +21,28 @@ if TYPE_CHECKING:
     from .columns import Columns
 
 
-class Snapshot(_native.Snapshot, OrderedMapping):
+class Snapshot(_native.Snapshot, HasVersion, OrderedMapping):
     """One closed version of a store, or a range of its keys: an immutable, ordered ``Mapping`` from bytes to bytes.
 
     ``store.at(...)``, ``store.latest()`` and slices make one; it is free and copies nothing. Any number of threads may
     read it. It keeps the store open, but only until ``store.close()``.
+
+    >>> then = store.at("epoch-1")
+    >>> dict(then)
+    {b'a': b'1', b'b': b'2'}
+    >>> len(then["b":])
+    1
+
+    Raises KeyError for a key that is not there, TypeError for one of a wrong kind, and ClosedError.
     """
 
-    __slots__ = ()
+    __slots__ = ("_source",)
+
+    def __init__(self, source: _native.Store | _native.Snapshot, /, *place: Any) -> None:
+        if not isinstance(source, (_native.Store, _native.Snapshot)):
+            raise TypeError("a Snapshot is made by store.at(...), store.latest() or a slice of keys")
+        super().__init__(source, *place)
+        self._source: Any = source._source if isinstance(source, Snapshot) else source
 
     def _snapshot(self) -> Snapshot:
         return self
@@ -41,30 +56,103 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         return _native.ItemIterator(self, part, reverse, limit)
 
     def __len__(self) -> int:
-        """The number of keys in this version within the bounds. O(keys), on all cores if there are no bounds."""
+        """The number of keys in this version within the bounds. O(keys), on all cores if there are no bounds.
+
+        >>> len(store.at("epoch-1"))
+        2
+
+        Raises ClosedError.
+        """
         return _native.Snapshot.__len__(self)
 
     @property
+    def version(self) -> int:
+        """The version's number.
+
+        >>> store.at(0).version
+        0
+
+        Raises nothing.
+        """
+        return self._version
+
+    @property
+    def bounds(self) -> tuple[bytes | None, bytes | None]:
+        """The first key and the one after the last; None where there is no bound.
+
+        >>> store["a":"b"].bounds, store.latest().bounds
+        ((b'a', b'b'), (None, None))
+
+        Raises nothing.
+        """
+        return self._bounds
+
+    @property
+    def path(self) -> str:
+        """The path of the store.
+
+        >>> store.latest().path == store.path
+        True
+
+        Raises nothing.
+        """
+        return self._path
+
+    @property
     def tag(self) -> Tag | None:
-        """The named or timed tag of this version, if it has one."""
+        """The named or timed tag of this version, if it has one.
+
+        >>> store.at("epoch-1").tag.note
+        'loss 0.5'
+
+        Raises ClosedError.
+        """
         found = self._tag_tuple()
         return None if found is None else Tag(*found)
 
+    def find(self, key: BytesLike) -> bytes | None:
+        """The value; None if the key is not there.
+
+        >>> store.at("epoch-1").find("a"), store.at("epoch-1").find("nothing")
+        (b'1', None)
+
+        Raises TypeError for a key of a wrong kind, DamagedError and ClosedError.
+        """
+        return self._find(key)
+
     def view(self, key: BytesLike) -> memoryview:
         """The value as a read-only memoryview into the store: no copy. It stays valid and unchanged as long as it lives,
-        also after ``store.close()``. KeyError if there is no such key."""
+        also after ``store.close()``.
+
+        >>> bytes(store.at("epoch-1").view("a"))
+        b'1'
+
+        Raises KeyError if there is no such key, and what ``find`` raises.
+        """
         found = self._find_view(key)
         if found is None:
             raise KeyError(key)
         return found
 
     def get_array(self, key: BytesLike) -> npt.NDArray[Any]:
-        """The array that ``store.put_array`` stored, read-only and without a copy. KeyError if there is no such key,
-        ValueError if the value is not an array."""
+        """The array that ``store.put_array`` stored, read-only and without a copy.
+
+        >>> version = store.put_array("weights", np.zeros(3))
+        >>> store.latest().get_array("weights")
+        array([0., 0., 0.])
+
+        Raises KeyError if there is no such key, ValueError if the value is not an array, and what ``find`` raises.
+        """
         return arrays.decode(self.view(key), key)
 
     def history(self, key: BytesLike) -> History:
-        """The key's records up to this version."""
+        """The key's records up to this version, newest first.
+
+        >>> [change.value for change in store.at("epoch-1").history("a")]
+        [b'1']
+
+        Raises TypeError for a key of a wrong kind, and ClosedError.
+        """
         return History(self, key)
 
     def where(self, condition: FilterLike, layout: str | None = None) -> Filtered:
@@ -72,6 +160,11 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         ``filter_function`` takes it.
 
         ``layout`` names the columns of a value for expressions: ``"price f64, qty u32"``.
+
+        >>> list(store.latest().where("key >= 'b'"))
+        [(b'b', b'2')]
+
+        Raises BadInputError for an expression that cannot be read, TypeError and ClosedError.
         """
         return Filtered(self, as_filter(condition, layout))
 
@@ -87,6 +180,14 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         Without ``dtype``: returns a list of values as bytes, with ``default`` for keys that are not there. With
         ``dtype``: returns an array of the values, which must have the dtype's size, and an array of bools that says
         which keys were found.
+
+        >>> store.latest().find_many(["a", "c"])
+        [b'3', None]
+        >>> values, found = store.latest().find_many(["a", "c"], "S1")
+        >>> found
+        array([ True, False])
+
+        Raises InvalidArgumentError if a value does not fit the dtype, TypeError, DamagedError and ClosedError.
         """
         column = columns.as_column(keys, "keys")
         if dtype is None:
@@ -102,12 +203,25 @@ class Snapshot(_native.Snapshot, OrderedMapping):
 
         All items must have the dtype's size: ``'>u8'`` for keys that are big-endian integers, ``'V16'`` for any 16
         bytes, ``('<f4', (128,))`` for vectors. ``'S16'`` also accepts shorter items. None makes an array of bytes
-        objects of any sizes. ``threads``: 0 for all cores. ValueError if an item does not fit.
+        objects of any sizes. ``threads``: 0 for all cores.
+
+        >>> keys, values = store.latest().to_numpy("S1", "S1")
+        >>> keys.tolist(), values.tolist()
+        ([b'a', b'b'], [b'3', b'2'])
+
+        Raises ValueError if an item does not fit, InvalidArgumentError, DamagedError and ClosedError.
         """
         return columns.to_numpy(self, key_dtype, value_dtype, threads)
 
     def to_columns(self, *, threads: int = 0) -> Columns:
-        """All keys and values, of any sizes, as offsets and bytes (the layout of Arrow's large_binary)."""
+        """All keys and values, of any sizes, as offsets and bytes (the layout of Arrow's large_binary). ``threads``: 0
+        for all cores.
+
+        >>> store.latest().to_columns().keys.offsets
+        array([0, 1, 2], dtype=uint64)
+
+        Raises InvalidArgumentError for negative threads, DamagedError and ClosedError.
+        """
         return columns.to_columns(self, threads)
 
     def __repr__(self) -> str:
@@ -122,8 +236,21 @@ class Snapshot(_native.Snapshot, OrderedMapping):
         caption = f"version {self.version}" + (f", tag {tag.name!r}" if tag and tag.name else "")
         return html.table(("key", "value"), rows, caption, -1 if len(shown) > len(rows) else 0)
 
-    def __reduce_ex__(self, protocol: object) -> Any:
-        raise TypeError(
-            "a snapshot cannot be pickled or copied: send the store's path and the version, and in the other process "
-            "use icecore.open(path, 'r').at(version)"
-        )
+    def __copy__(self) -> Snapshot:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: object) -> Snapshot:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A snapshot is sent to other processes as the store's path and options and its version: each opens the store for
+        reading, when it first uses the snapshot."""
+        from .store import _snapshot_of
+
+        opening = self._source._opening
+        if opening.mode == "attached":
+            raise TypeError(
+                f"{self!r} is of a store that another process shares: it cannot be pickled. Send the version, and in the "
+                "other process attach the store, too: icecore.open(path, 'attached', shared_as=...).at(version)"
+            )
+        return _snapshot_of, (opening.for_reading(), self.version, *self.bounds)

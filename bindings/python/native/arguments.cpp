@@ -15,9 +15,33 @@ void set_icecore_error(errc code, const std::string& message) {
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
 }
 
+/// TypeError unless the object's buffer is one row of single bytes.
+void require_single_bytes(PyObject* object, const char* what) {
+  Py_buffer buffer;
+  const bool described = PyObject_GetBuffer(object, &buffer, PyBUF_FORMAT | PyBUF_STRIDES) == 0;
+  bool is_bytes = false;
+  if (described) {
+    const std::string_view format = buffer.format == nullptr ? "B" : buffer.format;
+    is_bytes = buffer.ndim == 1 && (format == "B" || format == "b" || format == "c");
+    PyBuffer_Release(&buffer);
+  } else {
+    PyErr_Clear();  // items that no buffer can describe, such as dates
+  }
+  if (is_bytes) return;
+  PyErr_Format(PyExc_TypeError,
+               "%s of type %.200s would lose its type and shape: put_array(key, array) stores an array whole, and "
+               "array.tobytes() is its bytes alone",
+               what, Py_TYPE(object)->tp_name);
+  throw nb::python_error();
+}
+
 }  // namespace
 
-void bytes_argument::read(PyObject* object, const char* what) {
+void bytes_argument::read(PyObject* object, const char* what, buffer_items accepted) {
+  if (PyBytes_Check(object)) {  // of a subclass, such as numpy.bytes_
+    bytes_ = {PyBytes_AS_STRING(object), static_cast<std::size_t>(PyBytes_GET_SIZE(object))};
+    return;
+  }
   if (PyUnicode_Check(object)) {
     Py_ssize_t size = 0;
     const char* text = PyUnicode_AsUTF8AndSize(object, &size);
@@ -30,6 +54,7 @@ void bytes_argument::read(PyObject* object, const char* what) {
                  Py_TYPE(object)->tp_name);
     throw nb::python_error();
   }
+  if (accepted == buffer_items::single_bytes) require_single_bytes(object, what);
   if (PyObject_GetBuffer(object, &buffer_, PyBUF_SIMPLE) != 0) throw nb::python_error();
   has_buffer_ = true;
   bytes_ = {static_cast<const char*>(buffer_.buf), static_cast<std::size_t>(buffer_.len)};

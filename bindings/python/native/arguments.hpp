@@ -19,15 +19,19 @@ namespace icecore::python {
 
 namespace nb = nanobind;
 
+/// Which buffers are bytes: those of any items, or only rows of single bytes. An array of other items has a type and a
+/// shape besides, which its bytes do not tell.
+enum class buffer_items : std::uint8_t { any, single_bytes };
+
 /// The bytes of a Python object for the duration of one call: bytes, str (as UTF-8), or anything with a C-contiguous
 /// buffer, such as bytearray, memoryview and NumPy arrays. Nothing is copied. `what` names the argument in errors.
 class bytes_argument {
  public:
-  bytes_argument(PyObject* object, const char* what) {
+  bytes_argument(PyObject* object, const char* what, buffer_items accepted = buffer_items::any) {
     if (PyBytes_CheckExact(object)) {
       bytes_ = {PyBytes_AS_STRING(object), static_cast<std::size_t>(PyBytes_GET_SIZE(object))};
     } else {
-      read(object, what);
+      read(object, what, accepted);
     }
   }
   ~bytes_argument() {
@@ -39,11 +43,17 @@ class bytes_argument {
   [[nodiscard]] std::string_view bytes() const noexcept { return bytes_; }
 
  private:
-  void read(PyObject* object, const char* what);
+  void read(PyObject* object, const char* what, buffer_items accepted);
 
   std::string_view bytes_;
   Py_buffer buffer_;  // only if has_buffer_
   bool has_buffer_ = false;
+};
+
+/// The bytes of a value to be stored. What is more than bytes is refused: reading it would not give it back.
+class value_argument : public bytes_argument {
+ public:
+  explicit value_argument(PyObject* object) : bytes_argument(object, "a value", buffer_items::single_bytes) {}
 };
 
 /// A writable C-contiguous buffer of exactly `size` bytes: the caller's array, to be filled.

@@ -21,8 +21,8 @@ inline constexpr std::size_t block_size_max = 1024;
 template <typename Range, typename Element>
 class block_reader {
  public:
-  block_reader(std::shared_ptr<session> owner, pin holds, Range range, std::uint64_t limit)
-      : owner_(std::move(owner)), holds_(std::move(holds)), range_(std::move(range)), left_(limit) {}
+  block_reader(const std::shared_ptr<session>& owner, pin holds, Range range, std::uint64_t limit)
+      : owner_(owner), opening_(owner->openings()), holds_(std::move(holds)), range_(std::move(range)), left_(limit) {}
   block_reader(const block_reader&) = delete;
   block_reader& operator=(const block_reader&) = delete;
 
@@ -30,6 +30,7 @@ class block_reader {
   /// ends does not depend on the sizes of blocks.
   [[nodiscard]] const Element* next() {
     owner_->use();
+    if (opening_ != owner_->openings()) owner_->refuse_what_was_inherited();
     if (position_ == block_.size() && !fetch()) return nullptr;
     return &block_[position_++];
   }
@@ -79,7 +80,8 @@ class block_reader {
   }
 
   std::shared_ptr<session> owner_;
-  pin holds_;  // of all elements
+  std::uint64_t opening_;  // from which the range is
+  pin holds_;              // of all elements
   Range range_;
   std::optional<typename Range::iterator> at_;  // at the last element fetched
   std::vector<Element> block_;

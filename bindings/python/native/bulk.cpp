@@ -89,19 +89,20 @@ void put_many(store_object& self, const column& keys, const column& values, unsi
 /// Finds keys [from, from + out.size()), all at one version or each at its own.
 struct find_job {
   const column& keys;
-  const snapshot_object* at;                      // or
+  const snapshot_object* of;  // whose version is `then`, or
+  const icecore::snapshot* then;
   const icecore::store* store;                    // with
   const std::vector<icecore::version>* versions;  // one per key
 
   /// The answers are valid as long as the returned pin lives.
   [[nodiscard]] pin run(std::size_t from, std::vector<std::string_view>& chunk, std::vector<answer>& out) const {
     for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = keys[from + i];
-    if (at == nullptr) return store->find_many(chunk, std::span(*versions).subspan(from, chunk.size()), out);
-    at->at.find_many(chunk, out);
-    for (std::size_t i = 0; at->bounded() && i < chunk.size(); ++i) {
-      if (!contains(at->bounds, chunk[i])) out[i].reset();
+    if (then == nullptr) return store->find_many(chunk, std::span(*versions).subspan(from, chunk.size()), out);
+    then->find_many(chunk, out);
+    for (std::size_t i = 0; of->bounded() && i < chunk.size(); ++i) {
+      if (!contains(of->bounds, chunk[i])) out[i].reset();
     }
-    return at->at.holds();
+    return then->holds();
   }
 };
 
@@ -152,7 +153,7 @@ struct versioned_job {
   versioned_job(const versioned_job&) = delete;  // job points to versions
   versioned_job& operator=(const versioned_job&) = delete;
   versioned_job(const store_object& self, const column& keys, buffer_like buffer)
-      : job{keys, nullptr, &self.owner->use(), &versions} {
+      : job{keys, nullptr, nullptr, &self.owner->use(), &versions} {
     const bytes_argument given(buffer.ptr(), "versions");
     if (given.bytes().size() != keys.size() * sizeof(icecore::version)) {
       throw error(errc::invalid_argument,
@@ -163,7 +164,9 @@ struct versioned_job {
   }
 };
 
-find_job job_of(const snapshot_object& self, const column& keys) { return {keys, &self, nullptr, nullptr}; }
+find_job job_of(const snapshot_object& self, const column& keys) {
+  return {keys, &self, &self.then(), nullptr, nullptr};
+}
 
 }  // namespace
 

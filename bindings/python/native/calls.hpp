@@ -22,6 +22,8 @@ class running_calls {
 
   /// errc::invalid_argument if this thread is inside such a call, because it would wait for itself.
   static void require_outside(const char* refused);
+  /// In a child process: the calls of its parent's threads run there alone.
+  void forget_other_process() noexcept { running_.store(0, std::memory_order_relaxed); }  // relaxed: one thread
   /// Returns when no call is running. The caller holds the GIL, which is released meanwhile, and prevents new calls.
   void wait_until_none();
 

@@ -20,7 +20,7 @@ std::optional<std::string> find(cluster_session& owner, PyObject* key, optional_
 
 icecore::version insert(cluster_session& owner, PyObject* key, PyObject* value) {
   const bytes_argument key_bytes(key, "a key");
-  const bytes_argument value_bytes(value, "a value");
+  const value_argument value_bytes(value);
   return run(owner, [&](icecore::cluster& c) { return c.insert(key_bytes.bytes(), value_bytes.bytes()); });
 }
 
@@ -69,29 +69,31 @@ void bind_data(cluster_class& c) {
        [](cluster_object& self, bytes_like key, bytes_like value) {
          return insert(*self.owner, key.ptr(), value.ptr());
        },
-       nb::arg("key"), nb::arg("value"), "Sets the key's value in the open version and returns that version.")
+       nb::arg("key").none(), nb::arg("value").none(),
+       "Sets the key's value in the open version and returns that version.")
       .def(
           "insert_new",
           [](cluster_object& self, bytes_like key, bytes_like value) {
             const bytes_argument key_bytes(key.ptr(), "a key");
-            const bytes_argument value_bytes(value.ptr(), "a value");
+            const value_argument value_bytes(value.ptr());
             return run(*self.owner,
                        [&](icecore::cluster& in) { return in.insert_new(key_bytes.bytes(), value_bytes.bytes()); });
           },
-          nb::arg("key"), nb::arg("value"), "As ``icecore.Store.insert_new``; the key's owner decides.")
+          nb::arg("key").none(), nb::arg("value").none(), "As ``icecore.Store.insert_new``; the key's owner decides.")
       .def(
           "replace",
           [](cluster_object& self, bytes_like key, bytes_like value, icecore::version expected) {
             const bytes_argument key_bytes(key.ptr(), "a key");
-            const bytes_argument value_bytes(value.ptr(), "a value");
+            const value_argument value_bytes(value.ptr());
             return run(*self.owner, [&](icecore::cluster& in) {
               return in.replace(key_bytes.bytes(), value_bytes.bytes(), expected);
             });
           },
-          nb::arg("key"), nb::arg("value"), nb::arg("expected_version"),
+          nb::arg("key").none(), nb::arg("value").none(), nb::arg("expected_version"),
           "As ``icecore.Store.replace``; the key's owner decides.")
       .def(
-          "remove", [](cluster_object& self, bytes_like key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"),
+          "remove", [](cluster_object& self, bytes_like key) { return remove(*self.owner, key.ptr()); },
+          nb::arg("key").none(),
           "Removes the key in the open version and returns that version, whether or not the key was there: with\n"
           "relaxed consistency only its owner finds this out, and only later.")
       .def(
@@ -106,11 +108,11 @@ void bind_data(cluster_class& c) {
           },
           nb::arg("batch"))
       .def(
-          "find",
+          "_find",
           [](cluster_object& self, bytes_like key, optional_version at) {
             return new_value(find(*self.owner, key.ptr(), at));
           },
-          nb::arg("key"), nb::arg("at").none() = nb::none(),
+          nb::arg("key").none(), nb::arg("at").none() = nb::none(),
           "The newest value, or that of the closed version ``at``; None if the key is not there.")
       .def(
           "_history",
@@ -123,10 +125,10 @@ void bind_data(cluster_class& c) {
             }
             return records;
           },
-          nb::arg("key"));
+          nb::arg("key").none());
 }
 
-icecore::version tag(cluster_object& self, text_like name, text_like note, std::optional<std::int64_t> time_ns) {
+icecore::version tag(cluster_object& self, bytes_like name, bytes_like note, std::optional<std::int64_t> time_ns) {
   std::optional<bytes_argument> name_bytes;
   std::optional<bytes_argument> note_bytes;
   tag_options label{.time_ns = time_ns};
@@ -147,7 +149,7 @@ void bind_tags(cluster_class& c) {
            })
       .def(
           "_tag_by_name",
-          [](cluster_object& self, text_like name) -> tag_tuple_or_none {
+          [](cluster_object& self, bytes_like name) -> tag_tuple_or_none {
             const bytes_argument bytes(name.ptr(), "name");
             const auto found = run(*self.owner, [&](icecore::cluster& used) { return used.find_tag(bytes.bytes()); });
             return found ? nb::object(new_tag(*found)) : nb::none();
@@ -208,7 +210,7 @@ void bind_self(cluster_class& c) {
             const bytes_argument bytes(key.ptr(), "a key");
             return run(*self.owner, [&](icecore::cluster& used) { return used.owner_of(bytes.bytes()); });
           },
-          nb::arg("key"), "The rank that holds the key.")
+          nb::arg("key").none(), "The rank that holds the key.")
       .def(
           "group_of", [](cluster_object& self, int rank) { return self.owner->use().group_of(rank); }, nb::arg("rank"),
           "The storage group of a rank, counted from 0.")

@@ -163,7 +163,7 @@ cluster_snapshot_class bind_cluster_snapshot(nb::module_& m) {
           nb::arg("snapshot"), nb::arg("start").none(), nb::arg("stop").none(), nb::arg("prefix").none())
       .def(
           "find", [](const cluster_snapshot_object& self, bytes_like key) { return new_value(find(self, key.ptr())); },
-          nb::arg("key"), "The value; None if the key is not there.")
+          nb::arg("key").none(), "The value; None if the key is not there.")
       .def("__len__", &count)
       .def_prop_ro(
           "version", [](const cluster_snapshot_object& self) { return self.at; }, "The version's number.")

@@ -50,12 +50,13 @@ std::unique_ptr<column> column::sequence(many_bytes_like objects, const char* wh
   if (!layout.objects.is_valid()) throw nb::python_error();
   const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(layout.objects.ptr()));
   layout.items.reserve(count);
+  const auto accepted = std::string_view(what) == "values" ? buffer_items::single_bytes : buffer_items::any;
   for (std::size_t i = 0; i < count; ++i) {
     PyObject* const object = PyTuple_GET_ITEM(layout.objects.ptr(), static_cast<Py_ssize_t>(i));
     if (PyBytes_CheckExact(object) || PyUnicode_Check(object)) {  // the objects own these bytes
       layout.items.push_back(bytes_argument(object, what).bytes());
     } else {
-      layout.buffers.push_back(std::make_unique<bytes_argument>(object, what));
+      layout.buffers.push_back(std::make_unique<bytes_argument>(object, what, accepted));
       layout.items.push_back(layout.buffers.back()->bytes());
     }
   }

@@ -13,7 +13,7 @@ namespace {
 /// Fills whole arrays with snapshot::extract, the fast way: every item must have its column's size.
 std::size_t extract_fixed(const snapshot_object& self, buffer_like keys, std::size_t key_size, buffer_like values,
                           std::size_t value_size, std::size_t capacity, unsigned threads) {
-  self.owner->use();
+  const icecore::snapshot& then = self.then();
   std::optional<output_buffer> key_buffer;
   std::optional<output_buffer> value_buffer;
   fixed_columns out;
@@ -27,7 +27,7 @@ std::size_t extract_fixed(const snapshot_object& self, buffer_like keys, std::si
     out.value_size = value_size;
   }
   const without_gil released(*self.owner);
-  return self.at.extract(out, threads);
+  return then.extract(out, threads);
 }
 
 /// icecore._native.Selection: the items of a snapshot as views, from which columns of any kind are made.
@@ -41,11 +41,11 @@ struct selection {
 };
 
 selection select(const snapshot_object& self, unsigned threads) {
-  self.owner->use();
+  const icecore::snapshot& then = self.then();
   selection selected{self.owner, {}};
   if (empty(self.bounds)) return selected;
   const without_gil released(*self.owner);
-  selected.items = self.at.items(threads, self.bounds);
+  selected.items = then.items(threads, self.bounds);
   return selected;
 }
 
@@ -76,14 +76,14 @@ bytes_list to_objects(const selection& self, int which) {
 
 /// (key offsets, key bytes, value offsets, value bytes)
 column_arrays extract_columns(const snapshot_object& self, unsigned threads) {
-  self.owner->use();
+  const icecore::snapshot& then = self.then();
   columns extracted;
   if (empty(self.bounds)) {
     extracted.keys.offsets = {0};
     extracted.values.offsets = {0};
   } else {
     const without_gil released(*self.owner);
-    extracted = self.at.extract(threads, self.bounds);
+    extracted = then.extract(threads, self.bounds);
   }
   return nb::make_tuple(array_of<std::uint64_t>(std::move(extracted.keys.offsets)),
                         array_of<std::uint8_t>(std::move(extracted.keys.bytes)),

@@ -88,17 +88,18 @@ void bind_feed(nb::module_& m) {
             new (self) feed_object{store.owner, used.feed(what)};
           },
           nb::arg("store"), nb::arg("name"), nb::arg("after").none(), nb::arg("where"), nb::arg("snapshot"),
-          nb::arg("unsynced"), nb::arg("token"), nb::arg("secret"))
+          nb::arg("unsynced"), nb::arg("token").none(), nb::arg("secret").none())
       .def("_next", &next_of, nb::arg("limit"), nb::arg("timeout_us"))
       .def(
-          "acknowledge",
+          "_acknowledge",
           [](feed_object& self, bytes_like token) {
             const bytes_argument up_to(token.ptr(), "token");
             self.without_the_gil([&] { self.feed.acknowledge(up_to.bytes()); });
           },
-          nb::arg("token"), "Notes durably that the consumer has done with all up to the end of this token's batch.")
+          nb::arg("token").none(),
+          "Notes durably that the consumer has done with all up to the end of this token's batch.")
       .def_prop_ro(
-          "name", [](const feed_object& self) { return self.feed.name(); },
+          "_name", [](const feed_object& self) { return self.feed.name(); },
           "Its name in the store; \"\" of one\n"
           "whose place the caller keeps.")
       .def("_token",
@@ -107,7 +108,7 @@ void bind_feed(nb::module_& m) {
              return nb::bytes(token.data(), token.size());
            })
       .def(
-          "drop", [](feed_object& self) { self.without_the_gil([&] { self.feed.drop(); }); },
+          "_drop", [](feed_object& self) { self.without_the_gil([&] { self.feed.drop(); }); },
           "Takes a feed with a name out of the store.");
 }
 

@@ -112,27 +112,27 @@ void bind_filters(nb::module_& m) {
           },
           nb::arg("given"), nb::arg("layout"))
       .def(
-          "matches",
+          "_matches",
           [](const filter_object& self, bytes_like key, bytes_like value) {
             const bytes_argument key_bytes(key.ptr(), "a key");
             const bytes_argument value_bytes(value.ptr(), "a value");
             const nb::gil_scoped_release released;
             return self.filter.matches(key_bytes.bytes(), value_bytes.bytes());
           },
-          nb::arg("key"), nb::arg("value"),
+          nb::arg("key").none(), nb::arg("value").none(),
           "Whether one key and value match. ``where()`` is many times as fast for many.")
       .def(
-          "explain", [](const filter_object& self) -> text_object { return new_text(self.filter.explain()); },
+          "_explain", [](const filter_object& self) -> text_object { return new_text(self.filter.explain()); },
           "The expression in normal form, the ranges of keys that are sought, and the order of evaluation.")
       .def(
-          "fingerprint",
+          "_fingerprint",
           [](const filter_object& self) {
             const auto print = self.filter.fingerprint();
             return nb::bytes(print.data(), print.size());
           },
           "16 bytes; equal filters have equal ones.")
       .def_prop_ro(
-          "function",
+          "_function",
           [](const filter_object& self) -> name_and_revision {
             if (!self.function) return nb::none();
             return nb::make_tuple(new_text(self.function->name), self.function->revision);

@@ -37,15 +37,14 @@ icecore::filter within(const snapshot_object& snapshot, const icecore::filter& w
 
 /// icecore._native.Filtered
 struct filtered_object {
-  std::shared_ptr<session> owner;
-  icecore::snapshot at;
+  snapshot_object of;  // whose bounds are in `where`
   icecore::filter where;
 
   template <typename Call>
   auto without_the_gil(const Call& call) const {
-    owner->use();
-    const without_gil released(*owner);
-    return call();
+    const icecore::snapshot& then = of.then();
+    const without_gil released(*of.owner);
+    return call(then);
   }
 };
 
@@ -70,14 +69,16 @@ using total = std::optional<result_number> (icecore::snapshot::*)(const icecore:
 
 template <total Which>
 found_number total_of(const filtered_object& self, const std::string& expression, unsigned threads) {
-  const auto found = self.without_the_gil([&] { return (self.at.*Which)(self.where, expression, threads); });
+  const auto found = self.without_the_gil(
+      [&](const icecore::snapshot& then) { return (then.*Which)(self.where, expression, threads); });
   if (!found) return nb::none();
   return std::visit([](auto number) -> nb::object { return nb::cast(number); }, *found);
 }
 
 results_object extract(const filtered_object& self, const std::vector<std::string>& select, unsigned threads) {
-  return self.without_the_gil(
-      [&] { return results_object{std::make_shared<result_columns>(self.at.extract(self.where, select, threads))}; });
+  return self.without_the_gil([&](const icecore::snapshot& then) {
+    return results_object{std::make_shared<result_columns>(then.extract(self.where, select, threads))};
+  });
 }
 
 found_page page_of(const filtered_object& self, bytes_like token, std::uint64_t matches,
@@ -87,7 +88,8 @@ found_page page_of(const filtered_object& self, bytes_like token, std::uint64_t 
   const bytes_argument signed_with(secret.ptr(), "secret");
   page_limits limits{.matches = matches, .examined = examined, .reverse = reverse, .secret = signed_with.bytes()};
   if (time_us) limits.time = std::chrono::microseconds(*time_us);
-  const page found = self.without_the_gil([&] { return self.at.page(self.where, limits, from.bytes()); });
+  const page found =
+      self.without_the_gil([&](const icecore::snapshot& then) { return then.page(self.where, limits, from.bytes()); });
   nb::list items;
   for (const item& one : found.items) {
     items.append(
@@ -103,40 +105,41 @@ void bind_filtered(nb::module_& m) {
       .def(
           "__init__",
           [](filtered_object* self, const snapshot_object& snapshot, const filter_object& where) {
-            snapshot.owner->use();
-            new (self) filtered_object{snapshot.owner, snapshot.at, within(snapshot, where.filter)};
+            static_cast<void>(snapshot.then());  // raises now what keeps it from being read
+            new (self) filtered_object{snapshot, within(snapshot, where.filter)};
           },
           nb::arg("snapshot"), nb::arg("filter"))
       .def(
           "_count",
           [](const filtered_object& self, unsigned threads) {
-            return self.without_the_gil([&] { return self.at.count(self.where, threads); });
+            return self.without_the_gil([&](const icecore::snapshot& then) { return then.count(self.where, threads); });
           },
           nb::arg("threads"))
       .def("_sum", &total_of<&icecore::snapshot::sum>, nb::arg("expression"), nb::arg("threads"))
       .def("_min", &total_of<&icecore::snapshot::min>, nb::arg("expression"), nb::arg("threads"))
       .def("_max", &total_of<&icecore::snapshot::max>, nb::arg("expression"), nb::arg("threads"))
       .def("_extract", &extract, nb::arg("select"), nb::arg("threads"))
-      .def("_page", &page_of, nb::arg("token"), nb::arg("matches"), nb::arg("examined").none(),
-           nb::arg("time_us").none(), nb::arg("reverse"), nb::arg("secret"))
+      .def("_page", &page_of, nb::arg("token").none(), nb::arg("matches"), nb::arg("examined").none(),
+           nb::arg("time_us").none(), nb::arg("reverse"), nb::arg("secret").none())
       .def(
-          "explain",
+          "_explain",
           [](const filtered_object& self) -> text_object {
-            return new_text(self.without_the_gil([&] { return self.at.explain(self.where); }));
+            return new_text(
+                self.without_the_gil([&](const icecore::snapshot& then) { return then.explain(self.where); }));
           },
           "The expression in normal form, the ranges of keys that are sought, the order of evaluation, and whether "
           "the\n"
           "store sorts its keys first.")
       .def_prop_ro(
-          "version", [](const filtered_object& self) { return self.at.version(); }, "The version's number.");
+          "_version", [](const filtered_object& self) { return self.of.number; }, "The version's number.");
   nb::class_<filtered_iterator>(m, "FilteredIterator", nb::type_slots(iterator_slots<filtered_iterator>()))
       .def(
           "__init__",
           [](filtered_iterator* self, const filtered_object& found, int wanted) {
-            found.owner->use();
+            const icecore::snapshot& then = found.of.then();
             constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
             new (self) filtered_iterator{
-                {found.owner, found.at.holds(), filtered_items(found.at.holds(), found.at.version(), found.where), all},
+                {found.of.owner, then.holds(), filtered_items(then.holds(), then.version(), found.where), all},
                 static_cast<part>(wanted)};
           },
           nb::arg("found"), nb::arg("part"));

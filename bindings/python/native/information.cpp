@@ -154,22 +154,22 @@ named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, pr
 
 void bind_information(store_class& c, nb::module_& m) {
   c.def_prop_ro(
-       "clock", [](store_object& self) { return self.owner->use().clock(); },
+       "_clock", [](store_object& self) { return self.owner->use().clock(); },
        "The version that a write now belongs to; all smaller ones are closed.")
       .def_prop_ro(
-          "durable_version", [](store_object& self) { return self.owner->use().durable_version(); },
+          "_durable_version", [](store_object& self) { return self.owner->use().durable_version(); },
           "All versions up to this closed one survive a power cut. Where durability is deferred: those that sync()\n"
           "covered.")
       .def_prop_ro(
-          "read_only", [](store_object& self) { return self.owner->use().read_only(); },
+          "_read_only", [](store_object& self) { return self.owner->use().read_only(); },
           "Whether the store was opened for reading.")
       .def_prop_ro(
-          "beside_writer", [](store_object& self) { return self.owner->use().beside_writer(); },
+          "_beside_writer", [](store_object& self) { return self.owner->use().beside_writer(); },
           "Whether the store was opened for reading while another process had it open for writing.")
       .def_prop_ro(
-          "closed", [](const store_object& self) { return self.owner->closed(); }, "Whether close() was called.")
+          "_closed", [](const store_object& self) { return self.owner->closed(); }, "Whether close() was called.")
       .def_prop_ro(
-          "path",
+          "_path",
           [](const store_object& self) -> text_object {
             const std::string& path = self.owner->path().native();
             return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
@@ -189,7 +189,7 @@ void bind_information(store_class& c, nb::module_& m) {
            })
       .def(
           "_tag_by_name",
-          [](store_object& self, text_like name) {
+          [](store_object& self, bytes_like name) {
             return optional_tuple_of(self.owner->use().find_tag(bytes_argument(name.ptr(), "name").bytes()));
           },
           nb::arg("name"))

@@ -83,11 +83,11 @@ void bind_iterators(nb::module_& m) {
       .def(
           "__init__",
           [](item_iterator* self, const snapshot_object& snapshot, int wanted, bool reverse, std::uint64_t limit) {
-            snapshot.owner->use();
-            item_range range(snapshot.at.cursor(), snapshot.bounds, reverse);
-            new (self) item_iterator{
-                {snapshot.owner, snapshot.at.holds(), std::move(range), empty(snapshot.bounds) ? 0 : limit},
-                static_cast<part>(wanted)};
+            const icecore::snapshot& then = snapshot.then();
+            item_range range(then.cursor(), snapshot.bounds, reverse);
+            new (self)
+                item_iterator{{snapshot.owner, then.holds(), std::move(range), empty(snapshot.bounds) ? 0 : limit},
+                              static_cast<part>(wanted)};
           },
           nb::arg("snapshot"), nb::arg("part"), nb::arg("reverse"), nb::arg("limit"));
   nb::class_<history_iterator>(m, "HistoryIterator", nb::type_slots(iterator_slots<history_iterator>()))
@@ -97,16 +97,15 @@ void bind_iterators(nb::module_& m) {
             make_history_iterator(self, store.owner, store.owner->use().hold(), key, version_max, oldest_first,
                                   as_views);
           },
-          nb::arg("source"), nb::arg("key"), nb::arg("oldest_first"), nb::arg("as_views"))
+          nb::arg("source"), nb::arg("key").none(), nb::arg("oldest_first"), nb::arg("as_views"))
       .def(
           "__init__",
           [](history_iterator* self, const snapshot_object& snapshot, bytes_like key, bool oldest_first,
              bool as_views) {
-            snapshot.owner->use();
-            make_history_iterator(self, snapshot.owner, snapshot.at.holds(), key, snapshot.at.version(), oldest_first,
+            make_history_iterator(self, snapshot.owner, snapshot.then().holds(), key, snapshot.number, oldest_first,
                                   as_views);
           },
-          nb::arg("source"), nb::arg("key"), nb::arg("oldest_first"), nb::arg("as_views"));
+          nb::arg("source"), nb::arg("key").none(), nb::arg("oldest_first"), nb::arg("as_views"));
   nb::class_<diff_iterator>(m, "DiffIterator", nb::type_slots(iterator_slots<diff_iterator>()))
       .def(
           "__init__",

@@ -26,11 +26,29 @@ struct store_object {
 /// icecore._native.Snapshot: one version of the store between bounds.
 struct snapshot_object {
   std::shared_ptr<session> owner;
-  icecore::snapshot at;
+  icecore::version number;
   key_bounds bounds;
 
+  /// Of the open store; errc::version_not_closed and the like come now.
+  snapshot_object(const std::shared_ptr<session>& of, icecore::version at)
+      : owner(of), number(at), at_(of->use().at(at)), opening_(of->openings()) {}
+  /// Of a store that is opened at its first use.
+  snapshot_object(std::shared_ptr<session> of, icecore::version at, key_bounds within)
+      : owner(std::move(of)), number(at), bounds(std::move(within)) {}
+  /// A part of another one.
+  snapshot_object(const snapshot_object& whole, key_bounds within) : snapshot_object(whole) {
+    bounds = std::move(within);
+  }
+
   [[nodiscard]] bool bounded() const noexcept { return bounds.from.has_value() || bounds.to.has_value(); }
+  /// The version in the store that is open in this process. The caller holds the GIL. errc::closed, errc::forked.
+  [[nodiscard]] const icecore::snapshot& then() const {
+    owner->use();
+    if (!at_ || opening_ != owner->openings()) open_here();
+    return *at_;
+  }
   [[nodiscard]] std::optional<value> find(std::string_view key) const {
+    const icecore::snapshot& at = then();
     return find_value(*owner, [&](const icecore::store&) -> std::optional<value> {
       if (!contains(bounds, key)) return std::nullopt;
       const std::optional<std::string_view> found = at.find(key);
@@ -38,6 +56,12 @@ struct snapshot_object {
       return value(*found, at.holds());
     });
   }
+
+ private:
+  void open_here() const;  // snapshot.cpp
+
+  mutable std::optional<icecore::snapshot> at_;
+  mutable std::uint64_t opening_ = 0;
 };
 
 /// icecore._native.Batch. The mutex guards the operations while large values are copied without the GIL. Its holder

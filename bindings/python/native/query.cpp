@@ -226,10 +226,11 @@ void bind_failures(nb::class_<query_object>& c) {
           },
           nb::arg("functions"))
       .def_prop_ro(
-          "rebound", [](const query_object& self) { return self.without_the_gil([&] { return self.kept.rebound(); }); },
+          "_rebound",
+          [](const query_object& self) { return self.without_the_gil([&] { return self.kept.rebound(); }); },
           "Whether functions of other revisions were accepted at some time.")
       .def(
-          "restart_part",
+          "_restart_part",
           [](query_object& self, std::size_t part) { self.without_the_gil([&] { self.kept.restart_part(part); }); },
           nb::arg("part"),
           "Forgets what a part has kept, which is damaged (the error names it), so that run() computes it again.");
@@ -253,9 +254,10 @@ void bind_query(nb::class_<query_object>& c) {
           },
           nb::arg("store"), nb::arg("name"), nb::arg("functions"))
       .def_prop_ro(
-          "name", [](const query_object& self) { return self.kept.name(); }, "Its name in the store.")
+          "_name", [](const query_object& self) { return self.kept.name(); }, "Its name in the store.")
       .def_prop_ro(
-          "version", [](const query_object& self) { return self.kept.version(); }, "The version whose answer it gives.")
+          "_version", [](const query_object& self) { return self.kept.version(); },
+          "The version whose answer it gives.")
       .def("_keep", [](const query_object& self) { return static_cast<int>(self.kept.keeps()); })
       .def(
           "_created_ns",
@@ -278,27 +280,27 @@ void bind_query(nb::class_<query_object>& c) {
           nb::arg("keys").none(), nb::arg("keys_per_second"), nb::arg("skip_failed"), nb::arg("skip_damaged"),
           nb::arg("on_progress").none())
       .def(
-          "explain",
+          "_explain",
           [](const query_object& self) -> text_object {
             return new_text(self.without_the_gil([&] { return self.kept.where().explain(); }));
           },
           "The expression of its filter in normal form, the ranges of keys that are sought, and the order of\n"
           "evaluation.")
       .def(
-          "pause", [](query_object& self) { self.without_the_gil([&] { self.kept.pause(); }); },
+          "_pause", [](query_object& self) { self.without_the_gil([&] { self.kept.pause(); }); },
           "Asks the runner, in whatever thread or process, to stop within 10 ms and a block of evaluations.")
       .def(
-          "cancel", [](query_object& self) { self.without_the_gil([&] { self.kept.cancel(); }); },
+          "_cancel", [](query_object& self) { self.without_the_gil([&] { self.kept.cancel(); }); },
           "The same, and it will not go on. The rows stay.")
       .def(
-          "drop", [](query_object& self) { self.without_the_gil([&] { self.kept.drop(); }); },
+          "_drop", [](query_object& self) { self.without_the_gil([&] { self.kept.drop(); }); },
           "Takes the query out of the store and gives its space back. QueryBusyError while it runs.")
       .def(
-          "acknowledge",
+          "_acknowledge",
           [](query_object& self, std::uint64_t row) { self.without_the_gil([&] { self.kept.acknowledge(row); }); },
           nb::arg("row"), "Notes durably that the consumer has done with all rows before this one.")
       .def_prop_ro(
-          "acknowledged",
+          "_acknowledged",
           [](const query_object& self) { return self.without_the_gil([&] { return self.kept.acknowledged(); }); },
           "The row that was acknowledged last; 0 if none was.")
       .def("_columns", &columns_of, nb::arg("from_row"), nb::arg("values"))

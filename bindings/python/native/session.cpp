@@ -1,5 +1,8 @@
 #include "session.hpp"
 
+#include <chrono>
+#include <limits>
+#include <thread>
 #include <utility>
 
 namespace icecore::python {
@@ -7,6 +10,39 @@ namespace icecore::python {
 session::session(const std::filesystem::path& path, const options& opening)
     : path_(path), store_(std::in_place, path, opening), fork_generation_(fork_generation()) {
   foresee_blocking(opening.access == access::attached);
+  if (opening.access == access::read_only) {
+    for_reading_ = opening;
+    for_reading_->on_progress = nullptr;
+  }
+}
+
+session::session(const std::filesystem::path& path, const options& opening, at_first_use)
+    : path_(path), for_reading_(opening), fork_generation_(std::numeric_limits<std::uint64_t>::max()), openings_(0) {}
+
+void session::refuse_what_was_inherited() const {
+  throw error(errc::forked,
+              path_.string() + ": this iterator was made before this process was forked; make another one");
+}
+
+void session::open_in_this_process() {
+  if (closed_ || !for_reading_) refuse();
+  forget_other_process();
+  store_.reset();  // in a child: the parent's, which it leaves to the parent
+  store_.emplace(path_, *for_reading_);
+  fork_generation_ = icecore::python::fork_generation();
+  ++openings_;
+  foresee_blocking(false);
+}
+
+void session::await_settled(icecore::version wanted) {
+  constexpr int tries = 100;
+  for (int i = 0; i < tries; ++i) {
+    icecore::store& store = use();
+    if (!store.beside_writer() || wanted < store.clock()) return;
+    const without_gil released(*this);
+    if (store.refresh() >= wanted) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 void session::foresee_blocking(bool attached) {
@@ -31,7 +67,7 @@ void session::foresee_blocking(bool attached) {
 session::~session() = default;
 
 void session::refuse() const {
-  if (forked()) {
+  if (forked() && openings_ > 0) {
     throw error(errc::forked, path_.string() +
                                   ": the store was opened before this process was forked; open it again "
                                   "in the child (mode 'r': one process writes at a time)");
@@ -42,7 +78,7 @@ void session::refuse() const {
 void session::close() {
   if (closed_) return;
   if (forked()) {
-    closed_ = true;  // the parent closes it; the child only stops using it
+    closed_ = true;  // the parent closes it, or nothing has opened it yet; this process only stops using it
     return;
   }
   require_outside(

@@ -5,7 +5,8 @@
 //
 // Invariants:
 //   S1. The store is closed or destroyed only when no call is running without the GIL (calls.hpp).
-//   S2. After close() or a fork every use() throws. What was read before stays valid as long as its pin lives.
+//   S2. After close() every use() throws, and after a fork, unless the store is open for reading: then the child opens
+//       it anew at the first use. What was read before stays valid as long as its pin lives.
 //   S3. Members change only while the GIL is held.
 #pragma once
 
@@ -28,15 +29,25 @@ class session : public running_calls {
  public:
   /// Opens the store. Call it without the GIL: recovery may take seconds.
   session(const std::filesystem::path& path, const options& opening);
+  /// One for reading that is opened at its first use: it was sent here by another process.
+  struct at_first_use {};
+  session(const std::filesystem::path& path, const options& opening, at_first_use);
   ~session();
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
-  /// The store, for use while the GIL is held or inside `without_gil`. errc::closed, errc::forked.
+  /// The store, for use while the GIL is held or inside `without_gil`. errc::closed, errc::forked; where it is opened
+  /// now, what opening may throw.
   icecore::store& use() {
-    if (closed_ || forked()) refuse();
+    if (closed_ || forked()) open_in_this_process();
     return *store_;
   }
+  /// How often it was opened: what was made from another opening belongs to another process.
+  [[nodiscard]] std::uint64_t openings() const noexcept { return openings_; }
+  [[noreturn]] void refuse_what_was_inherited() const;
+  /// Returns when a version can be read that the process that writes has closed, but perhaps not settled yet; or after
+  /// some seconds. The caller holds the GIL, which is released meanwhile.
+  void await_settled(icecore::version wanted);
 
   /// Refuses all further use, waits for the running calls, then closes the store. Closing twice does nothing.
   void close();
@@ -56,12 +67,15 @@ class session : public running_calls {
 
  private:
   [[noreturn]] void refuse() const;
+  void open_in_this_process();
   [[nodiscard]] bool forked() const noexcept { return fork_generation_ != fork_generation(); }
   void foresee_blocking(bool attached);
 
   std::filesystem::path path_;
   std::optional<icecore::store> store_;
+  std::optional<options> for_reading_;  // how to open it in another process, if that may be done
   std::uint64_t fork_generation_;
+  std::uint64_t openings_ = 1;
   bool closed_ = false;
   bool writes_block_ = false;
   bool finds_block_ = false;

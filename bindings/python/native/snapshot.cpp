@@ -32,17 +32,25 @@ const PyType_Slot snapshot_slots[] = {
 };
 
 std::size_t count(const snapshot_object& self) {
-  self.owner->use();
+  const icecore::snapshot& then = self.then();
   if (empty(self.bounds)) return 0;
   const without_gil released(*self.owner);
-  if (!self.bounded()) return self.at.size();
+  if (!self.bounded()) return then.size();
   std::size_t counted = 0;
-  icecore::item_range range = self.at.range(self.bounds);
+  icecore::item_range range = then.range(self.bounds);
   for (auto it = range.begin(); it != range.end(); ++it) ++counted;
   return counted;
 }
 
 }  // namespace
+
+void snapshot_object::open_here() const {
+  owner->await_settled(number);
+  icecore::store& store = owner->use();
+  if (at_ && opening_ == owner->openings()) return;  // another thread came first, while this one waited
+  at_.emplace(store.at(number));
+  opening_ = owner->openings();
+}
 
 snapshot_class bind_snapshot(nb::module_& m) {
   snapshot_class c(m, "Snapshot", nb::type_slots(snapshot_slots),
@@ -50,19 +58,24 @@ snapshot_class bind_snapshot(nb::module_& m) {
   c.def(
        "__init__",
        [](snapshot_object* self, const store_object& store, icecore::version at) {
-         new (self) snapshot_object{store.owner, store.owner->use().at(at), {}};
+         new (self) snapshot_object(store.owner, at);
        },
        nb::arg("store"), nb::arg("version"))
       .def(
           "__init__",
+          [](snapshot_object* self, const store_object& store, icecore::version at, bytes_like start, bytes_like stop) {
+            new (self) snapshot_object(store.owner, at, bounds_from(start, stop, nb::none()));
+          },
+          nb::arg("store"), nb::arg("version"), nb::arg("start").none(), nb::arg("stop").none())
+      .def(
+          "__init__",
           [](snapshot_object* self, const snapshot_object& whole, bytes_like start, bytes_like stop,
              bytes_like prefix) {
-            new (self)
-                snapshot_object{whole.owner, whole.at, intersection(bounds_from(start, stop, prefix), whole.bounds)};
+            new (self) snapshot_object(whole, intersection(bounds_from(start, stop, prefix), whole.bounds));
           },
           nb::arg("snapshot"), nb::arg("start").none(), nb::arg("stop").none(), nb::arg("prefix").none())
       .def(
-          "find",
+          "_find",
           [](const snapshot_object& self, bytes_like key) -> bytes_or_none {
             const bytes_argument bytes(key.ptr(), "a key");
             const auto value = self.find(bytes.bytes());
@@ -71,7 +84,7 @@ snapshot_class bind_snapshot(nb::module_& m) {
             if (made == nullptr) throw nb::python_error();
             return nb::steal(made);
           },
-          nb::arg("key"), "The value; None if the key is not there.")
+          nb::arg("key").none(), "The value; None if the key is not there.")
       .def(
           "_find_view",
           [](const snapshot_object& self, bytes_like key) -> view_or_none {
@@ -79,25 +92,21 @@ snapshot_class bind_snapshot(nb::module_& m) {
             auto value = self.find(bytes.bytes());
             return value ? new_view(*std::move(value)) : nb::none();
           },
-          nb::arg("key"))
+          nb::arg("key").none())
       .def("_tag_tuple",
            [](const snapshot_object& self) -> tag_tuple_or_none {
-             const auto tag = self.owner->use().find_tag(self.at.version());
+             const auto tag = self.owner->use().find_tag(self.number);
              if (!tag) return nb::none();
              return nb::make_tuple(tag->version, tag->time_ns, new_text(tag->name), new_text(tag->note));
            })
       .def("__len__", &count)
       .def(
-          "_size_bound",
-          [](const snapshot_object& self) {
-            self.owner->use();
-            return self.at.size_bound();
-          },
+          "_size_bound", [](const snapshot_object& self) { return self.then().size_bound(); },
           "The number of keys ever inserted into the store, never less than ``len()``. O(1).")
       .def_prop_ro(
-          "version", [](const snapshot_object& self) { return self.at.version(); }, "The version's number.")
+          "_version", [](const snapshot_object& self) { return self.number; }, "The version's number.")
       .def_prop_ro(
-          "bounds",
+          "_bounds",
           [](const snapshot_object& self) -> bounds_tuple {
             const auto bound = [](const std::optional<std::string>& key) -> nb::object {
               if (!key) return nb::none();
@@ -107,7 +116,7 @@ snapshot_class bind_snapshot(nb::module_& m) {
           },
           "The first key and the one after the last; None where there is no bound.")
       .def_prop_ro(
-          "path",
+          "_path",
           [](const snapshot_object& self) -> text_object {
             const std::string& path = self.owner->path().native();
             return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));

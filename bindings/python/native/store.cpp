@@ -35,7 +35,7 @@ PyObject* subscript(PyObject* self, PyObject* key) noexcept {
 
 icecore::version insert(session& owner, PyObject* key, PyObject* value) {
   const bytes_argument key_bytes(key, "a key");
-  const bytes_argument value_bytes(value, "a value");
+  const value_argument value_bytes(value);
   icecore::store& store = owner.use();
   return maybe_without_gil(owner, owner.writes_block() || value_bytes.bytes().size() >= gil_bytes_min,
                            [&] { return store.insert(key_bytes.bytes(), value_bytes.bytes()); });
@@ -43,7 +43,7 @@ icecore::version insert(session& owner, PyObject* key, PyObject* value) {
 
 std::optional<icecore::version> insert_new(session& owner, PyObject* key, PyObject* value) {
   const bytes_argument key_bytes(key, "a key");
-  const bytes_argument value_bytes(value, "a value");
+  const value_argument value_bytes(value);
   icecore::store& store = owner.use();
   return maybe_without_gil(owner, owner.writes_block() || value_bytes.bytes().size() >= gil_bytes_min,
                            [&] { return store.insert_new(key_bytes.bytes(), value_bytes.bytes()); });
@@ -51,7 +51,7 @@ std::optional<icecore::version> insert_new(session& owner, PyObject* key, PyObje
 
 std::optional<icecore::version> replace(session& owner, PyObject* key, PyObject* value, icecore::version expected) {
   const bytes_argument key_bytes(key, "a key");
-  const bytes_argument value_bytes(value, "a value");
+  const value_argument value_bytes(value);
   icecore::store& store = owner.use();
   return maybe_without_gil(owner, owner.writes_block() || value_bytes.bytes().size() >= gil_bytes_min,
                            [&] { return store.replace(key_bytes.bytes(), value_bytes.bytes(), expected); });
@@ -113,6 +113,7 @@ struct opening {
   unsigned recovery_threads;
   std::vector<placement> placements;
   std::string shared_as;
+  bool at_first_use;  // not now
 };
 
 store_object open_store(const opening& asked, progress_like on_progress) {
@@ -138,7 +139,9 @@ store_object open_store(const opening& asked, progress_like on_progress) {
   progress_adapter progress(on_progress);
   o.on_progress = progress.function();
   store_object made;
-  {
+  if (asked.at_first_use) {
+    made.owner = std::make_shared<session>(std::filesystem::path(asked.path), o, session::at_first_use{});
+  } else {
     const nb::gil_scoped_release released;
     made.owner = std::make_shared<session>(std::filesystem::path(asked.path), o);
   }
@@ -146,7 +149,7 @@ store_object open_store(const opening& asked, progress_like on_progress) {
   return made;
 }
 
-icecore::version tag(store_object& self, text_like name, text_like note, std::optional<std::int64_t> time_ns) {
+icecore::version tag(store_object& self, bytes_like name, bytes_like note, std::optional<std::int64_t> time_ns) {
   session& owner = *self.owner;
   icecore::store& store = owner.use();
   if (name.is_none() && note.is_none() && !time_ns) {
@@ -181,30 +184,32 @@ icecore::version write_checkpoint(store_object& self, const nb::bytes& path, pro
 
 void bind_writing(store_class& c) {
   c.def(
-       "insert",
+       "_insert",
        [](store_object& self, bytes_like key, bytes_like value) { return insert(*self.owner, key.ptr(), value.ptr()); },
-       nb::arg("key"), nb::arg("value"), "Sets the key's value in the open version and returns that version.")
+       nb::arg("key").none(), nb::arg("value").none(),
+       "Sets the key's value in the open version and returns that version.")
       .def(
-          "insert_new",
+          "_insert_new",
           [](store_object& self, bytes_like key, bytes_like value) {
             return insert_new(*self.owner, key.ptr(), value.ptr());
           },
-          nb::arg("key"), nb::arg("value"),
+          nb::arg("key").none(), nb::arg("value").none(),
           "Inserts the key if it is not there, and returns the version; None if it is there: then nothing has "
           "changed.\n"
           "Of several threads that insert one key, one succeeds.")
       .def(
-          "replace",
+          "_replace",
           [](store_object& self, bytes_like key, bytes_like value, icecore::version expected) {
             return replace(*self.owner, key.ptr(), value.ptr(), expected);
           },
-          nb::arg("key"), nb::arg("value"), nb::arg("expected_version"),
+          nb::arg("key").none(), nb::arg("value").none(), nb::arg("expected_version"),
           "Sets the key's value if its newest record has this version, and returns the new version; None, and nothing\n"
           "has changed, if the key is not there or its newest record is of another version. Writes to the open "
           "version\n"
           "all have the same version.")
       .def(
-          "remove", [](store_object& self, bytes_like key) { return remove(*self.owner, key.ptr()); }, nb::arg("key"),
+          "_remove", [](store_object& self, bytes_like key) { return remove(*self.owner, key.ptr()); },
+          nb::arg("key").none(),
           "Removes the key in the open version and returns that version; None if the key was not there.")
       .def(
           "_apply",
@@ -222,7 +227,7 @@ void bind_writing(store_class& c) {
       .def("_tag", &tag, nb::arg("name").none(), nb::arg("note").none(), nb::arg("time_ns").none())
       .def("_checkpoint", &write_checkpoint, nb::arg("path"), nb::arg("on_progress").none())
       .def(
-          "sync",
+          "_sync",
           [](store_object& self) {
             icecore::store& store = self.owner->use();
             const without_gil released(*self.owner);
@@ -231,7 +236,7 @@ void bind_writing(store_class& c) {
           "Returns when all completed writes survive a power cut, as far as the medium allows. In modes other than\n"
           "operation durability it closes the open version if anything was written in it.")
       .def(
-          "refresh",
+          "_refresh",
           [](store_object& self) {
             icecore::store& store = self.owner->use();
             const without_gil released(*self.owner);
@@ -244,7 +249,7 @@ void bind_writing(store_class& c) {
 
 void bind_reading(store_class& c) {
   c.def(
-       "find",
+       "_find",
        [](store_object& self, bytes_like key, std::optional<icecore::version> at) -> bytes_or_none {
          const bytes_argument bytes(key.ptr(), "a key");
          const auto value = find(*self.owner, bytes.bytes(), at);
@@ -253,7 +258,7 @@ void bind_reading(store_class& c) {
          if (made == nullptr) throw nb::python_error();
          return nb::steal(made);
        },
-       nb::arg("key"), nb::arg("at").none() = nb::none(),
+       nb::arg("key").none(), nb::arg("at").none() = nb::none(),
        "The newest value, or that of the closed version ``at``; None if the key is not there.")
       .def(
           "_find_view",
@@ -262,7 +267,7 @@ void bind_reading(store_class& c) {
             auto value = find(*self.owner, bytes.bytes(), at);
             return value ? new_view(*std::move(value)) : nb::none();
           },
-          nb::arg("key"), nb::arg("at").none() = nb::none())
+          nb::arg("key").none(), nb::arg("at").none() = nb::none())
       .def("_latest_version", [](store_object& self) { return self.owner->use().latest().version(); });
 }
 
@@ -275,31 +280,31 @@ void bind_batch(nb::module_& m) {
           "insert",
           [](batch_object& self, bytes_like key, bytes_like value) {
             const bytes_argument key_bytes(key.ptr(), "a key");
-            const bytes_argument value_bytes(value.ptr(), "a value");
+            const value_argument value_bytes(value.ptr());
             std::optional<nb::gil_scoped_release> released;
             if (value_bytes.bytes().size() >= gil_bytes_min) released.emplace();
             const std::scoped_lock lock(self.mutex);
             self.operations.insert(key_bytes.bytes(), value_bytes.bytes());
           },
-          nb::arg("key"), nb::arg("value"))
+          nb::arg("key").none(), nb::arg("value").none())
       .def(
           "insert_new",
           [](batch_object& self, bytes_like key, bytes_like value) {
             const bytes_argument key_bytes(key.ptr(), "a key");
-            const bytes_argument value_bytes(value.ptr(), "a value");
+            const value_argument value_bytes(value.ptr());
             const std::scoped_lock lock(self.mutex);
             self.operations.insert_new(key_bytes.bytes(), value_bytes.bytes());
           },
-          nb::arg("key"), nb::arg("value"))
+          nb::arg("key").none(), nb::arg("value").none())
       .def(
           "replace",
           [](batch_object& self, bytes_like key, bytes_like value, icecore::version expected) {
             const bytes_argument key_bytes(key.ptr(), "a key");
-            const bytes_argument value_bytes(value.ptr(), "a value");
+            const value_argument value_bytes(value.ptr());
             const std::scoped_lock lock(self.mutex);
             self.operations.replace(key_bytes.bytes(), value_bytes.bytes(), expected);
           },
-          nb::arg("key"), nb::arg("value"), nb::arg("expected_version"))
+          nb::arg("key").none(), nb::arg("value").none(), nb::arg("expected_version"))
       .def(
           "remove",
           [](batch_object& self, bytes_like key) {
@@ -307,7 +312,7 @@ void bind_batch(nb::module_& m) {
             const std::scoped_lock lock(self.mutex);
             self.operations.remove(key_bytes.bytes());
           },
-          nb::arg("key"))
+          nb::arg("key").none())
       .def(
           "insert_many",
           [](batch_object& self, const column& keys, const column& values) {
@@ -335,7 +340,7 @@ store_class bind_store(nb::module_& m) {
          bool deferred_durability, bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index,
          bool change_index, std::uint64_t lookup_cache_bytes, bool grow_in_background, bool beside_writer,
          bool publish_settled, unsigned recovery_threads, const placement_pairs& placements, const nb::bytes& shared_as,
-         progress_like on_progress) {
+         bool at_first_use, progress_like on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
@@ -354,16 +359,17 @@ store_class bind_store(nb::module_& m) {
                                                    publish_settled,
                                                    recovery_threads,
                                                    placements_of(placements),
-                                                   {shared_as.c_str(), shared_as.size()}},
+                                                   {shared_as.c_str(), shared_as.size()},
+                                                   at_first_use},
                                            on_progress));
       },
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
       nb::arg("deferred_durability"), nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"),
       nb::arg("huge_pages"), nb::arg("index"), nb::arg("change_index"), nb::arg("lookup_cache_bytes"),
       nb::arg("grow_in_background"), nb::arg("beside_writer"), nb::arg("publish_settled"), nb::arg("recovery_threads"),
-      nb::arg("placements"), nb::arg("shared_as"), nb::arg("on_progress").none());
+      nb::arg("placements"), nb::arg("shared_as"), nb::arg("at_first_use"), nb::arg("on_progress").none());
   c.def(
-      "close", [](store_object& self) { std::shared_ptr(self.owner)->close(); },
+      "_close", [](store_object& self) { std::shared_ptr(self.owner)->close(); },
       "Makes everything durable, as far as the device can, and releases the file and its locks. Waits for calls\n"
       "running in other threads. Views of values stay valid; snapshots and iterators can read no more. Closing\n"
       "twice does nothing.");

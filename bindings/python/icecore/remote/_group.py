@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidArgumentError, OtherClusterError
@@ -71,15 +72,22 @@ def owner_of(key: BytesLike, servers: int) -> int:
     return (_xxh64(as_bytes(key)) >> 32) * servers >> 32
 
 
-def version_of_each(versions: Any, servers: int) -> list[int]:
-    """A version of each server: of a snapshot, or a list."""
-    numbers = list(getattr(versions, "versions", versions))
-    if len(numbers) != servers:
+def version_of_each(named: Any, servers: int) -> list[Any]:
+    """A version of each server, as each takes it: of a snapshot or a list; or a tag's name or a time, for all of them."""
+    if isinstance(named, (str, datetime)):
+        return [named] * servers
+    versions = getattr(named, "versions", named)
+    if not isinstance(versions, (list, tuple)):
+        raise TypeError(
+            "a version of a group is named by a str (the name of a tag that all servers have), a GroupSnapshot, a datetime "
+            f"with a time zone, or a list with a version of each server, not by {type(named).__name__}"
+        )
+    if len(versions) != servers:
         raise InvalidArgumentError(
-            f"{len(numbers)} versions for {servers} servers: a number of one means nothing to the others; give a "
+            f"{len(versions)} versions for {servers} servers: a number of one means nothing to the others; give a "
             "snapshot, or a version of each"
         )
-    return numbers
+    return list(versions)
 
 
 def places_of(keys: Sequence[bytes], servers: int) -> list[list[int]]:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, NoSuchLeaseError
-from ..information import Tag, Tags, nanoseconds
+from ..information import Tag, Tags
+from ..versions import nanoseconds
 from ._calls import Call
 from ._messages import new
-from ._values import as_bytes, column_cells, number_of, point_of, tag_of
+from ._values import as_bytes, as_value, column_cells, point_of, tag_of
 from .operations import Condition, Operation, Outcome, outcome_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from .._types import BytesLike
+    from .._types import BytesLike, VersionLike
 
 RULES = ("", "write", "every", "tag")
 DURABILITIES = ("", "best_available", "none", "tag", "operation")
@@ -138,11 +139,11 @@ class DatabaseCalls:
         return Call("Store.GetMany", request, lambda r: [v.value if v.found else default for v in r.values])
 
     def put(self, key: BytesLike, value: BytesLike, lease: int) -> Call[int]:
-        request = new("PutRequest", database=self.name, key=as_bytes(key), value=as_bytes(value), lease=lease)
+        request = new("PutRequest", database=self.name, key=as_bytes(key), value=as_value(value), lease=lease)
         return Call("Store.Put", request, lambda r: int(r.version))
 
     def insert_new(self, key: BytesLike, value: BytesLike, lease: int) -> Call[int | None]:
-        request = new("PutRequest", database=self.name, key=as_bytes(key), value=as_bytes(value), lease=lease, only_new=True)
+        request = new("PutRequest", database=self.name, key=as_bytes(key), value=as_value(value), lease=lease, only_new=True)
         return Call("Store.Put", request, lambda r: int(r.version) if r.written else None, repeatable=False)
 
     def remove(self, key: BytesLike) -> Call[int | None]:
@@ -197,15 +198,15 @@ class DatabaseCalls:
         request = new("ListTagsRequest", database=self.name)
         return Call("Versions.List", request, lambda r: Tags(tag_of(t) for t in r.tags))
 
-    def find_tag(self, tagged: str | int) -> Call[Tag | None]:
-        request = new("FindTagRequest", database=self.name, at=point_of(tagged))
+    def find_tag(self, at: VersionLike) -> Call[Tag | None]:
+        request = new("FindTagRequest", database=self.name, at=point_of(at))
         return Call("Versions.Find", request, lambda r: tag_of(r.tag) if r.HasField("tag") else None)
 
     def sync(self) -> Call[None]:
         return Call("Versions.Sync", new("SyncRequest", database=self.name), lambda r: None)
 
-    def compact(self, oldest_kept: Any) -> Call[None]:
-        request = new("CompactRequest", database=self.name, oldest_kept=number_of(oldest_kept))
+    def compact(self, oldest_kept: int) -> Call[None]:
+        request = new("CompactRequest", database=self.name, oldest_kept=oldest_kept)
         return Call("Versions.Compact", request, lambda r: None)
 
     # ---- Leases ----
@@ -264,7 +265,7 @@ class DatabaseCalls:
             pairs: Iterable[tuple[bytes, bytes]] = zip(key_cells, value_cells)
         else:
             given = keys.items() if hasattr(keys, "items") else keys
-            pairs = ((as_bytes(key), as_bytes(value)) for key, value in given)
+            pairs = ((as_bytes(key), as_value(value)) for key, value in given)
         key_parts: list[bytes] = []
         value_parts: list[bytes] = []
         size = LOAD_HEAD_BYTES + len(self.name)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InvalidArgumentError
-from ..information import Tag, nanoseconds
+from .. import checks
+from ..information import Tag
+from ..versions import last_nanosecond, number_of, tag_name
 from ._messages import new
 
 if TYPE_CHECKING:
@@ -27,30 +28,32 @@ def as_bytes(given: BytesLike) -> bytes:
     return bytes(memoryview(given))  # type: ignore[arg-type]  # an array has a buffer too
 
 
-def point_of(version: Any = None, tag: str | None = None, time: datetime | int | None = None) -> Any:
-    """The ``Point`` of a version (a number, a tag's name, a Tag or a snapshot), a tag or a time; None: the present."""
-    if (version is not None) + (tag is not None) + (time is not None) > 1:
-        raise TypeError("give one of version, tag and time")
-    if tag is not None:
-        return new("Point", tag=tag)
-    if time is not None:
-        return new("Point", time_ns=nanoseconds(time) + (999 if isinstance(time, datetime) else 0))
-    if version is None:
-        return None
-    if isinstance(version, str):
-        return new("Point", tag=version)
-    return new("Point", version=number_of(version))
+def as_value(given: BytesLike) -> bytes:
+    """A value as bytes. What is more than bytes is refused: reading it would not give it back."""
+    if isinstance(given, (bytes, str, int)):
+        return as_bytes(given)
+    try:
+        view = memoryview(given)  # type: ignore[arg-type]  # an array has a buffer too
+        is_bytes = view.ndim == 1 and view.format in ("B", "b", "c")
+    except ValueError:  # items that no buffer can describe, such as dates
+        is_bytes = False
+    if not is_bytes:
+        raise TypeError(
+            f"a value of type {type(given).__name__} would lose its type and shape: array.tobytes() is its bytes alone"
+        )
+    return bytes(view)
 
 
-def number_of(version: Any) -> int:
-    """A version's number."""
-    number = getattr(version, "version", version)
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"a version must be a number, a Tag or a snapshot, not {type(version).__name__}")
-    number = int(number)
-    if not 0 <= number < 2**48:
-        raise InvalidArgumentError(f"a version is a number from 0 to 2**48 - 1, not {number}")
-    return number
+def point_of(at: Any = None, tag: str | None = None, time: datetime | int | None = None) -> Any:
+    """The ``Point`` of a version, which is named as in all of icecore (``icecore.versions``), or given as a tag's name or
+    a time; None: the present."""
+    if (at is not None) + (tag is not None) + (time is not None) > 1:
+        raise TypeError("give one of a version, tag and time")
+    if tag is not None or isinstance(at, str):
+        return new("Point", tag=checks.text(tag_name(at if tag is None else tag), "a tag's name"))
+    if time is not None or isinstance(at, datetime):
+        return new("Point", time_ns=last_nanosecond(at if time is None else time))
+    return None if at is None else new("Point", version=number_of(at))
 
 
 class Bounds:
@@ -120,7 +123,7 @@ def column_cells(given: Any, what: str) -> list[bytes]:
         return [data[begin:end] for begin, end in zip(ends[:-1], ends[1:])]
     if isinstance(given, np.ndarray):
         if given.dtype.hasobject:
-            return [as_bytes(item) for item in given.tolist()]
+            return [_cell(item, what) for item in given.tolist()]
         if given.ndim == 0:
             raise ValueError(f"{what} must be an array of at least one dimension")
         if given.dtype.kind == "U":
@@ -132,4 +135,8 @@ def column_cells(given: Any, what: str) -> list[bytes]:
         return [raw[at : at + size] for at in range(0, len(raw), size)]
     if isinstance(given, (bytes, bytearray, memoryview, str)):
         raise TypeError(f"{what} must be an array or a sequence of bytes-like objects, not one {type(given).__name__}")
-    return [as_bytes(item) for item in given]
+    return [_cell(item, what) for item in given]
+
+
+def _cell(given: Any, what: str) -> bytes:
+    return as_value(given) if what == "values" else as_bytes(given)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._types import Change, Difference
 from ..errors import Error
+from ..versions import require_one, tag_name
 from ._group import ServerChanges, owner_of, places_of, require_member, version_of_each
 from ._leases import any_number, kept
 from ._requests import Lease
@@ -35,6 +36,8 @@ from .client import Client, connect
 from .store import Snapshot, Store
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Self
 
     from .._types import BytesLike
@@ -159,10 +162,29 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
         super().__init__(parts)
         self.name = name
 
-    get = _Reader.get
     keys = _Reader.keys  # type: ignore[assignment]
     values = _Reader.values  # type: ignore[assignment]
     items = _Reader.items  # type: ignore[assignment]
+
+    # ---- Reading: the present, or a version of each server, named as for at() ------------------------------------------
+
+    def find(self, key: BytesLike, at: Any = None, *, timeout: float | None = None) -> bytes | None:
+        """The newest value, or that of a version; None if the key is not there."""
+        version = None if at is None else version_of_each(at, len(self._parts))[owner_of(key, len(self._parts))]
+        return self.server(key).find(key, version, timeout=timeout)
+
+    def get(self, key: BytesLike, default: Any = None, *, at: Any = None) -> Any:
+        """The value, now or at a version; ``default`` if the key is not there."""
+        found = self.find(key, at)
+        return default if found is None else found
+
+    def find_many(
+        self, keys: Iterable[BytesLike], *, at: Any = None, default: Any = None, timeout: float | None = None
+    ) -> list[Any]:
+        """The values of many keys, now or at a version; ``default`` for those that are not there."""
+        if at is None:
+            return super().find_many(keys, default=default, timeout=timeout)
+        return self.at(at, timeout=timeout).find_many(keys, default=default, timeout=timeout)
 
     # ---- Writing: one key, at its server -----------------------------------------------------------------------------
 
@@ -201,14 +223,23 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
         """The present of each server: it holds everything that was acknowledged before the call."""
         return GroupSnapshot([part.latest(timeout=timeout) for part in self._parts])
 
-    def at(self, versions: Any = None, *, tag: str | None = None, timeout: float | None = None) -> GroupSnapshot:
-        """The snapshot of a tag that all servers have, or of a version of each."""
-        if (versions is not None) + (tag is not None) != 1:
-            raise TypeError("at() takes exactly one of versions and tag")
-        if tag is not None:
-            return GroupSnapshot([part.at(tag=tag, timeout=timeout) for part in self._parts])
-        numbers = version_of_each(versions, len(self._parts))
-        return GroupSnapshot([part.at(number, timeout=timeout) for part, number in zip(self._parts, numbers)])
+    def at(
+        self,
+        versions: Any = None,
+        /,
+        *,
+        tag: str | None = None,
+        time: datetime | int | None = None,
+        timeout: float | None = None,
+    ) -> GroupSnapshot:
+        """The snapshot of a version of each server: that of a tag that all servers have, of a time, of a GroupSnapshot, or
+        of a list with a version of each. ``diff``, ``changes``, ``watch``, ``compact`` and all parameters called ``at``
+        take the same."""
+        require_one(versions, tag, time)
+        if time is not None:
+            return GroupSnapshot([part.at(time=time, timeout=timeout) for part in self._parts])
+        named = version_of_each(tag_name(tag) if versions is None else versions, len(self._parts))
+        return GroupSnapshot([part.at(version, timeout=timeout) for part, version in zip(self._parts, named)])
 
     def diff(self, before: Any, after: Any = None, **bounds: Any) -> Iterator[Difference]:
         """What differs between two snapshots (``after``: by default the present), in key order."""
@@ -231,8 +262,10 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
                 apply(changes); versions[server] = version
 
         To end it, leave the loop, or ``close()`` the iterator."""
-        versions = self.latest().versions if after is None else version_of_each(after, len(self._parts))
-        return self._watch(versions, bounds)
+        if after is None:
+            return self._watch(self.latest().versions, bounds)
+        named = version_of_each(after, len(self._parts))
+        return self._watch([part._number(version) for part, version in zip(self._parts, named)], bounds)
 
     def compact(self, oldest_kept: Any, *, timeout: float | None = None) -> None:
         """Gives up the versions before this snapshot."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._messages import MESSAGES, new
-from ._values import as_bytes
+from ._values import as_bytes, as_value
 
 if TYPE_CHECKING:
     from .._types import BytesLike
@@ -105,7 +105,7 @@ def put(
     key: BytesLike, value: BytesLike, *, lease: int = 0, only_new: bool = False, previous: bool = False
 ) -> Operation:
     """Sets the value. ``only_new``: not if the key is there. ``previous``: the result has what was there."""
-    fields = {"key": as_bytes(key), "value": as_bytes(value), "lease": lease, "only_new": only_new, "previous": previous}
+    fields = {"key": as_bytes(key), "value": as_value(value), "lease": lease, "only_new": only_new, "previous": previous}
     return _operation(not only_new and not previous, put=fields)
 
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from .._types import Change, Difference
 from ..errors import TagExistsError
 from ..information import Tag, Tags
 from ..mapping import OrderedMapping
+from ..versions import HasVersion, number_of, require_one
 from ._batch import Batch
 from ._leases import kept
 from ._requests import LOAD_MESSAGE_BYTES, DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
 from ._streams import ChangesStream, DiffStream, HistoryStream, KeyChange, Scan, VersionChanges, WatchStream
-from ._values import Bounds, as_bytes, number_of, point_of
+from ._values import Bounds, as_bytes, point_of
 from .operations import Condition, Operation, Outcome, Result, append, increment, put, remove, update, version_is
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from .._types import BytesLike
+    from .._types import BytesLike, VersionLike
     from ._blocking import Connection
 
     class _Base(OrderedMapping, MutableMapping[bytes, bytes]):
@@ -89,14 +89,19 @@ class _Reader(OrderedMapping):
         return self._connection.stream(state)
 
 
-class Snapshot(_Reader):
+class Snapshot(_Reader, HasVersion):
     """One version of a database; it never changes. ``store.at(...)`` makes it."""
 
-    __slots__ = ("version",)
+    __slots__ = ("_version",)
 
     def __init__(self, connection: Connection, calls: DatabaseCalls, version: int, bounds: Bounds) -> None:
         super().__init__(connection, calls, point_of(version), bounds)
-        self.version = version
+        self._version = version
+
+    @property
+    def version(self) -> int:
+        """The version's number."""
+        return self._version
 
     def _narrowed(self, start: BytesLike | None, stop: BytesLike | None, prefix: BytesLike | None) -> Any:
         if start is None and stop is None and prefix is None:
@@ -127,6 +132,29 @@ class Store(_Reader, _Base):
     @property
     def name(self) -> str:
         return self._calls.name
+
+    # ---- Reading -----------------------------------------------------------------------------------------------------
+
+    def find(self, key: BytesLike, at: VersionLike | None = None, *, timeout: float | None = None) -> bytes | None:
+        """The newest value, or that of a closed version, named as for ``at()``; None if the key is not there."""
+        return self._connection.call(self._calls.find(key, point_of(at)), timeout)
+
+    def get(self, key: BytesLike, default: Any = None, *, at: VersionLike | None = None) -> Any:
+        """The value, now or at a closed version; ``default`` if the key is not there."""
+        found = self.find(key, at)
+        return default if found is None else found
+
+    def find_many(
+        self,
+        keys: Iterable[BytesLike],
+        *,
+        at: VersionLike | None = None,
+        default: Any = None,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """The values of many keys, at most 65,536, all of one version, by default the present; ``default`` for those that
+        are not there."""
+        return self._connection.call(self._calls.find_many(keys, point_of(at), default), timeout)
 
     # ---- Writing -----------------------------------------------------------------------------------------------------
 
@@ -275,9 +303,9 @@ class Store(_Reader, _Base):
         """Named and timed tags, oldest version first."""
         return self._connection.call(self._calls.tags(), timeout)
 
-    def find_tag(self, tagged: str | int, *, timeout: float | None = None) -> Tag | None:
-        """The tag of this name or version, or None."""
-        return self._connection.call(self._calls.find_tag(tagged), timeout)
+    def find_tag(self, at: VersionLike, *, timeout: float | None = None) -> Tag | None:
+        """The tag of a version, named as for ``at()``, or None if it has none."""
+        return self._connection.call(self._calls.find_tag(at), timeout)
 
     def latest(self, *, timeout: float | None = None) -> Snapshot:
         """The present, as a snapshot: it holds everything that was acknowledged before the call."""
@@ -285,19 +313,21 @@ class Store(_Reader, _Base):
 
     def at(
         self,
-        version: Any = None,
+        version: VersionLike | None = None,
+        /,
         *,
         tag: str | None = None,
         time: datetime | int | None = None,
         timeout: float | None = None,
     ) -> Snapshot:
-        """The snapshot of a closed version: by number, by tag name, or by time (the latest tag not after it).
+        """The snapshot of a closed version, which is named as for ``icecore.Store.at``: by its number, a tag's name, a Tag,
+        a Snapshot, or a datetime with a time zone (the newest tag not after it). ``diff``, ``changes``, ``watch``,
+        ``compact`` and all parameters called ``at`` take the same.
 
             store.at(tag="epoch-1")[b"layer1/bias"]
 
         UnknownTagError (a KeyError), VersionNotClosedError or VersionExpiredError (ValueErrors)."""
-        if (version is not None) + (tag is not None) + (time is not None) != 1:
-            raise TypeError("at() takes exactly one of version, tag and time")
+        require_one(version, tag, time)
         return self._at(point_of(version, tag, time), timeout)
 
     def _at(self, point: Any, timeout: float | None) -> Snapshot:
@@ -384,7 +414,7 @@ class Store(_Reader, _Base):
         self._connection.call(self._calls.sync(), timeout)
 
     def _number(self, version: Any) -> int:
-        return self.at(tag=version).version if isinstance(version, str) else number_of(version)
+        return self.at(version).version if isinstance(version, (str, datetime)) else number_of(version)
 
     # ---- Leases ------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..._types import Change, Difference
 from ...errors import Error
+from ...versions import require_one, tag_name
 from .._group import ServerChanges, owner_of, places_of, require_member, version_of_each
 from .._leases import any_number, kept_awaiting
 from .._requests import Lease
@@ -31,6 +32,8 @@ from .client import Client, connect
 from .store import Snapshot, Store
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Self
 
     from ..._types import BytesLike
@@ -164,6 +167,25 @@ class GroupStore(_Reader):
         super().__init__(parts)
         self.name = name
 
+    # ---- Reading: the present, or a version of each server, named as for at() ------------------------------------------
+
+    async def find(self, key: BytesLike, at: Any = None, *, timeout: float | None = None) -> bytes | None:
+        version = None if at is None else version_of_each(at, len(self._parts))[owner_of(key, len(self._parts))]
+        return await self.server(key).find(key, version, timeout=timeout)
+
+    async def get(
+        self, key: BytesLike, default: Any = None, *, at: Any = None, timeout: float | None = None
+    ) -> Any:
+        found = await self.find(key, at, timeout=timeout)
+        return default if found is None else found
+
+    async def find_many(
+        self, keys: Iterable[BytesLike], *, at: Any = None, default: Any = None, timeout: float | None = None
+    ) -> list[Any]:
+        if at is None:
+            return await super().find_many(keys, default=default, timeout=timeout)
+        return await (await self.at(at, timeout=timeout)).find_many(keys, default=default, timeout=timeout)
+
     # ---- Writing: one key, at its server -----------------------------------------------------------------------------
 
     def server(self, key: BytesLike) -> Store:
@@ -195,14 +217,23 @@ class GroupStore(_Reader):
         """The present of each server: it holds everything that was acknowledged before the call."""
         return GroupSnapshot(await _all(self._parts, lambda part: part.latest(timeout=timeout)))
 
-    async def at(self, versions: Any = None, *, tag: str | None = None, timeout: float | None = None) -> GroupSnapshot:
-        """The snapshot of a tag that all servers have, or of a version of each."""
-        if (versions is not None) + (tag is not None) != 1:
-            raise TypeError("at() takes exactly one of versions and tag")
-        if tag is not None:
-            return GroupSnapshot(await _all(self._parts, lambda part: part.at(tag=tag, timeout=timeout)))
-        numbers = version_of_each(versions, len(self._parts))
-        parts = zip(self._parts, numbers)
+    async def at(
+        self,
+        versions: Any = None,
+        /,
+        *,
+        tag: str | None = None,
+        time: datetime | int | None = None,
+        timeout: float | None = None,
+    ) -> GroupSnapshot:
+        """The snapshot of a version of each server: that of a tag that all servers have, of a time, of a GroupSnapshot, or
+        of a list with a version of each. ``diff``, ``changes``, ``watch``, ``compact`` and all parameters called ``at``
+        take the same."""
+        require_one(versions, tag, time)
+        if time is not None:
+            return GroupSnapshot(await _all(self._parts, lambda part: part.at(time=time, timeout=timeout)))
+        named = version_of_each(tag_name(tag) if versions is None else versions, len(self._parts))
+        parts = zip(self._parts, named)
         return GroupSnapshot(await _all(parts, lambda one: one[0].at(one[1], timeout=timeout)))
 
     def diff(self, before: Any, after: Any = None, **bounds: Any) -> AsyncGenerator[Difference, None]:

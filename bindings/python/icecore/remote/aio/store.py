@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..._types import Change, Difference
 from ...errors import TagExistsError
 from ...information import Tag, Tags
+from ...versions import HasVersion, number_of, require_one
 from .._awaiting import Connection
 from .._batch import Batch
 from .._leases import kept_awaiting
 from .._requests import LOAD_MESSAGE_BYTES, DatabaseCalls, DatabaseSettings, DatabaseStatus, Lease
 from .._streams import NO_LIMIT, ChangesStream, DiffStream, HistoryStream, KeyChange, Scan, VersionChanges, WatchStream
-from .._values import Bounds, as_bytes, number_of, point_of
+from .._values import Bounds, as_bytes, point_of
 from ..operations import Condition, Operation, Outcome, Result, append, increment, put, update, version_is
 from ..store import checked
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ..._types import BytesLike
+    from ..._types import BytesLike, VersionLike
 
 _KEY, _VALUE, _BOTH = 0, 1, 2
 
@@ -103,14 +103,19 @@ class _Reader:
         return self._connection.stream(Scan(self._calls.name, part, bounds, self._point, reverse, most))
 
 
-class Snapshot(_Reader):
+class Snapshot(_Reader, HasVersion):
     """One version of a database; it never changes."""
 
-    __slots__ = ("version",)
+    __slots__ = ("_version",)
 
     def __init__(self, connection: Connection, calls: DatabaseCalls, version: int) -> None:
         super().__init__(connection, calls, point_of(version))
-        self.version = version
+        self._version = version
+
+    @property
+    def version(self) -> int:
+        """The version's number."""
+        return self._version
 
     def __repr__(self) -> str:
         return f"<icecore.remote.aio.Snapshot version {self.version} of {self.name!r}>"
@@ -123,6 +128,30 @@ class Store(_Reader):
 
     def __init__(self, connection: Connection, name: str) -> None:
         super().__init__(connection, DatabaseCalls(name), None)
+
+    # ---- Reading -----------------------------------------------------------------------------------------------------
+
+    async def find(
+        self, key: BytesLike, at: VersionLike | None = None, *, timeout: float | None = None
+    ) -> bytes | None:
+        found: bytes | None = await self._connection.call(self._calls.find(key, point_of(at)), timeout)
+        return found
+
+    async def get(
+        self, key: BytesLike, default: Any = None, *, at: VersionLike | None = None, timeout: float | None = None
+    ) -> Any:
+        found = await self.find(key, at, timeout=timeout)
+        return default if found is None else found
+
+    async def find_many(
+        self,
+        keys: Iterable[BytesLike],
+        *,
+        at: VersionLike | None = None,
+        default: Any = None,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        return await self._connection.call(self._calls.find_many(keys, point_of(at), default), timeout)
 
     # ---- Writing -----------------------------------------------------------------------------------------------------
 
@@ -224,22 +253,22 @@ class Store(_Reader):
     async def tags(self, *, timeout: float | None = None) -> Tags:
         return await self._connection.call(self._calls.tags(), timeout)
 
-    async def find_tag(self, tagged: str | int, *, timeout: float | None = None) -> Tag | None:
-        return await self._connection.call(self._calls.find_tag(tagged), timeout)
+    async def find_tag(self, at: VersionLike, *, timeout: float | None = None) -> Tag | None:
+        return await self._connection.call(self._calls.find_tag(at), timeout)
 
     async def latest(self, *, timeout: float | None = None) -> Snapshot:
         return await self._at(None, timeout)
 
     async def at(
         self,
-        version: Any = None,
+        version: VersionLike | None = None,
+        /,
         *,
         tag: str | None = None,
         time: datetime | int | None = None,
         timeout: float | None = None,
     ) -> Snapshot:
-        if (version is not None) + (tag is not None) + (time is not None) != 1:
-            raise TypeError("at() takes exactly one of version, tag and time")
+        require_one(version, tag, time)
         return await self._at(point_of(version, tag, time), timeout)
 
     async def _at(self, point: Any, timeout: float | None) -> Snapshot:
@@ -297,7 +326,7 @@ class Store(_Reader):
         await self._connection.call(self._calls.sync(), timeout)
 
     async def _number(self, version: Any) -> int:
-        return (await self.at(tag=version)).version if isinstance(version, str) else number_of(version)
+        return (await self.at(version)).version if isinstance(version, (str, datetime)) else number_of(version)
 
     # ---- Leases ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,182 @@
+"""The versions of a store: tags, snapshots, histories and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from . import _native, checks
+from .history import Diff, History
+from .information import Tag, Tags
+from .snapshot import Snapshot
+from .versions import VersionNames, nanoseconds
+
+if TYPE_CHECKING:
+    from ._types import BytesLike, VersionLike
+
+
+class VersionedStore(_native.Store, VersionNames):
+    """What of ``icecore.Store`` is about versions."""
+
+    __slots__ = ()
+
+    def _snapshot(self) -> Snapshot:
+        return self.latest()
+
+    def tag(self, name: str | None = None, note: str = "", time: datetime | int | None = None) -> int:
+        """Closes the open version and returns its number. From then on ``at()`` reads it, and it never changes.
+
+        If a name (unique in the store), a note or a time is given, the tag is stored, and ``tags()`` and ``at()`` find
+        it; by default its time is now. ``time`` may be a datetime with a time zone, or nanoseconds since 1970-01-01 UTC.
+        Under tag durability this returns when the version is durable.
+
+        >>> version = store.tag("epoch-2", note="loss 0.25")
+        >>> store.at("epoch-2").version == version
+        True
+
+        Raises TagExistsError if the name is taken, InvalidArgumentError for a name or note of more than 65,535 bytes or
+        a time without a zone, TypeError, NoSpaceError, ReadOnlyError and ClosedError.
+        """
+        name_bytes = None if name is None else _label(name, "name")
+        note_bytes = _label(note, "note")
+        time_ns = None if time is None else nanoseconds(time)
+        return self._tag(name_bytes or None, note_bytes or None, time_ns)
+
+    def tags(self) -> Tags:
+        """Named and timed tags, oldest version first; a list, which notebooks show as a table.
+
+        >>> [tag.name for tag in store.tags()]
+        ['epoch-1']
+
+        Raises ClosedError.
+        """
+        return Tags(Tag(*found) for found in self._tag_tuples())
+
+    def find_tag(self, at: VersionLike) -> Tag | None:
+        """The tag of a version, or None if it has none: the version is named as for ``at()``, but a name that no tag has
+        is no error here, nor is a time before the first tag.
+
+        >>> store.find_tag("epoch-1").note
+        'loss 0.5'
+        >>> store.find_tag("epoch-9") is None
+        True
+
+        Raises TypeError for what names no version, InvalidArgumentError and ClosedError.
+        """
+        found = self._found_tag(at)
+        return None if found is None else Tag(*found)
+
+    def latest(self) -> Snapshot:
+        """The present, as a snapshot. O(1). It closes the open version, but only if anything was written in it: reading
+        a store that nobody writes spends no versions.
+
+        >>> store.latest() == store
+        True
+
+        Raises ClosedError.
+        """
+        return Snapshot(self, self._latest_version())
+
+    def at(
+        self, version: VersionLike | None = None, /, *, tag: str | None = None, time: datetime | int | None = None
+    ) -> Snapshot:
+        """The snapshot of a closed version, which is named by its number, a tag's name, a Tag, a Snapshot, or a datetime
+        with a time zone: then it is that of the newest tag that was made at or before that time.
+
+        All parameters called ``at``, and those of ``diff``, ``changes`` and ``feed``, take the same. Free. A datetime
+        means the end of its microsecond, so ``at(tag.time)`` finds the tag. ``tag=`` takes only a name, ``time=`` only a
+        time, also as an int of nanoseconds since 1970-01-01 UTC.
+
+        >>> store["a"], store.at("epoch-1")["a"]
+        (b'3', b'1')
+        >>> store.at(datetime.now(timezone.utc)) == store.at("epoch-1")
+        True
+
+        Raises UnknownTagError (a KeyError), VersionNotClosedError (a ValueError), TypeError for what names no version,
+        InvalidArgumentError for a number out of range or a time without a zone, VersionLostError and ClosedError.
+        """
+        return Snapshot(self, self._one_of(version, tag, time))
+
+    def history(self, key: BytesLike) -> History:
+        """All records of the key, newest first; empty if it was never inserted.
+
+        >>> [change.value for change in store.history("a")]
+        [b'3', b'1']
+
+        Raises TypeError for a key of a wrong kind, and ClosedError.
+        """
+        return History(self, key)
+
+    def diff(
+        self,
+        before: VersionLike,
+        after: VersionLike,
+        start: BytesLike | None = None,
+        stop: BytesLike | None = None,
+        prefix: BytesLike | None = None,
+    ) -> Diff:
+        """The differences between two closed versions, in key order, within the bounds. Versions as for ``at()``.
+
+        >>> list(store.diff("epoch-1", store.latest()))
+        [Difference(key=b'a', before=b'1', after=b'3')]
+
+        Raises what ``at()`` raises for either version, and TypeError for bounds of a wrong kind.
+        """
+        return Diff(self, self._version_of(before), self._version_of(after), start, stop, prefix)
+
+    def sync(self) -> None:
+        """Returns when all completed writes survive a power cut, as far as the medium allows. In modes other than
+        operation durability it closes the open version if anything was written in it.
+
+        >>> store.sync()
+        >>> store.durable_version == store.clock - 1
+        True
+
+        Raises IOFailedError, NoSpaceError, PoisonedError, ReadOnlyError and ClosedError.
+        """
+        self._sync()
+
+    def refresh(self) -> int:
+        """Of a store that is open beside the process that writes it: shows the versions that were settled since it was
+        opened or last refreshed. Snapshots stay what they were. Returns the newest version that can be read; for any
+        other store that is all it does.
+
+        >>> store.refresh() == store.clock - 1
+        True
+
+        Raises DamagedError and ClosedError.
+        """
+        return self._refresh()
+
+    @property
+    def clock(self) -> int:
+        """The version that a write now belongs to; all smaller ones are closed.
+
+        >>> store.clock == store.insert("a", "4")
+        True
+
+        Raises ClosedError.
+        """
+        return self._clock
+
+    @property
+    def durable_version(self) -> int:
+        """All versions up to this closed one survive a power cut. Where durability is deferred: those that ``sync()``
+        covered.
+
+        >>> store.durable_version < store.clock
+        True
+
+        Raises ClosedError.
+        """
+        return self._durable_version
+
+
+def _label(given: object, what: str) -> bytes:
+    """A tag's name or note."""
+    if isinstance(given, bytes):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(f"a tag's {what} must be a str, not {type(given).__name__}")
+    return checks.stored_text(given, f"a tag's {what}")
