@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native, html
 from ._types import Change, Difference
+from .errors import ClosedError
 
 if TYPE_CHECKING:
     from ._types import BytesLike
@@ -60,8 +61,11 @@ class History(Iterable[Change]):
         return f"<icecore.History of {self._key!r} in {self._source!r}>"
 
     def _repr_html_(self) -> str:
-        shown = list(islice(self, html.ROWS_MAX + 1))
-        rows = [(c.version, "removed" if c.value is None else _text(c.value)) for c in shown[: html.ROWS_MAX]]
+        try:
+            shown = list(islice(self.views(), html.ROWS_MAX + 1))
+        except ClosedError:
+            return html.paragraph(repr(self))
+        rows = [(c.version, "removed" if c.value is None else html.shortened(c.value)) for c in shown[: html.ROWS_MAX]]
         return html.table(("version", "value"), rows, f"history of {self._key!r}", -1 if len(shown) > len(rows) else 0)
 
 
@@ -109,11 +113,10 @@ class Diff(Iterable[Difference]):
         return f"<icecore.Diff from version {self.before} to {self.after} of {self._store!r}>"
 
     def _repr_html_(self) -> str:
-        shown = list(islice(self, html.ROWS_MAX + 1))
-        rows = [(html.shortened(d.key), _text(d.before), _text(d.after)) for d in shown[: html.ROWS_MAX]]
+        try:
+            shown = list(islice(self.views(), html.ROWS_MAX + 1))
+        except ClosedError:
+            return html.paragraph(repr(self))
+        rows = [tuple(html.shortened(part) for part in d) for d in shown[: html.ROWS_MAX]]
         caption = f"from version {self.before} to {self.after}"
         return html.table(("key", "before", "after"), rows, caption, -1 if len(shown) > len(rows) else 0)
-
-
-def _text(value: bytes | memoryview | None) -> str:
-    return html.shortened(None if value is None else bytes(value))

@@ -9,6 +9,7 @@ from collections.abc import ValuesView as _ValuesABC
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from . import checks
+from .errors import ClosedError
 
 if TYPE_CHECKING:
     from ._types import BytesLike
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 _KEY, _VALUE, _BOTH = 0, 1, 2
 _NO_LIMIT = 2**64 - 1
+_COMPLETIONS_MAX = 1000
 
 
 class _RangeView(MappingView):
@@ -145,6 +147,13 @@ class ItemsView(_RangeView, _ItemsABC[bytes, bytes]):
         return found is not None and found == item[1]
 
 
+def _is_text(key: bytes) -> bool:
+    try:
+        return key.decode().isprintable()
+    except UnicodeDecodeError:
+        return False
+
+
 def _require_buffer(given: Any, what: str) -> None:
     try:
         memoryview(given).release()
@@ -247,6 +256,15 @@ class OrderedMapping(_Base):
         Raises what ``keys`` raises.
         """
         return ItemsView(self, start, stop, prefix, reverse, limit)
+
+    def _ipython_key_completions_(self) -> list[str | bytes]:
+        """The keys that a notebook or IPython offers behind ``mapping[``: the first ones, as str where they are text."""
+        try:
+            keys = list(self.keys(limit=_COMPLETIONS_MAX))
+        except ClosedError:
+            return []
+        texts: list[str | bytes] = [key.decode() for key in keys if _is_text(key)]
+        return texts + keys  # after mapping[b" only bytes fit
 
     def _slice(self, asked: slice) -> Any:
         """``mapping[start:stop]``; the native half calls it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _native, arrays, columns, html
+from .errors import ClosedError
 from .filtered import Filtered
 from .filters import FilterLike, as_filter
 from .history import History
@@ -230,9 +231,12 @@ class Snapshot(_native.Snapshot, HasVersion, OrderedMapping):
         return f"<icecore.Snapshot version {self.version} of {self.path!r}{run}>"
 
     def _repr_html_(self) -> str:
-        shown = list(self.items(limit=html.ROWS_MAX + 1))
-        rows = [(html.shortened(key), html.shortened(value)) for key, value in shown[: html.ROWS_MAX]]
-        tag = self.tag
+        try:
+            shown = list(self.keys(limit=html.ROWS_MAX + 1))
+            rows = [(html.shortened(key), html.shortened(self.view(key))) for key in shown[: html.ROWS_MAX]]
+            tag = self.tag
+        except ClosedError:
+            return html.paragraph(f"{self!r}, whose store is closed")
         caption = f"version {self.version}" + (f", tag {tag.name!r}" if tag and tag.name else "")
         return html.table(("key", "value"), rows, caption, -1 if len(shown) > len(rows) else 0)
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from . import checks, columns
+from . import checks, columns, html
 from .errors import InvalidArgumentError, LockedError
 from .information import DURABILITY_MODES, INDEXES, DurabilityInfo, Statistics, VerifyReport
 from .mapping import OrderedMapping
@@ -261,11 +261,11 @@ class Store(KeepingStore, _Base):  # type: ignore[misc]  # its get() and update(
 
     def _repr_html_(self) -> str:
         if self.closed:
-            return f"<p>{self!r} closed</p>".replace("<icecore", "&lt;icecore")
+            return html.paragraph(repr(self))
         try:
             return self.stats()._repr_html_()
         except InvalidArgumentError:  # attached: only the sharing process has statistics
-            return f"<p>{self!r} attached</p>".replace("<icecore", "&lt;icecore")
+            return html.paragraph(f"{self!r}, attached")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A store opened for reading is sent to other processes as its path and its options: each opens it anew, when it
