@@ -175,6 +175,49 @@ def test_tags_are_listed_oldest_first_with_name_note_and_time(epochs):
     assert tags[0].time_ns == 1_000_000_000
 
 
+PRESENT = {
+    "len": len,
+    "iter": list,
+    "bool": bool,
+    "latest": lambda store: store.latest(),
+    "slice": lambda store: store["a":"b"],
+    "keys": lambda store: len(store.keys(limit=1)),
+    "reversed": lambda store: list(reversed(store)),
+    "==": lambda store: store == {},
+    "find_many": lambda store: store.find_many(["k"]),
+    "find": lambda store: (store.find("k"), store.get("k"), "k" in store, store.view("k")),
+    "history": lambda store: list(store.history("k")),
+    "stats": lambda store: (store.stats(), store.tags(), store.durability(), store.queries(), store.feeds()),
+    "table": lambda store: (store._repr_html_(), store._ipython_key_completions_()),
+}
+
+
+@pytest.mark.parametrize("index", ["btree", "skip_list", "persistent"])
+@pytest.mark.parametrize("durability", ["none", "tag", "operation"])
+def test_reading_the_present_spends_no_versions_where_nothing_was_written(path, index, durability):
+    def reads(store):
+        for name, read in PRESENT.items():
+            clock = store.clock
+            read(store)
+            assert store.clock == clock, name
+
+    with open_store(path, index=index, durability=durability) as store:
+        store["k"] = "v"
+        len(store)  # closes the version in which something was written
+        reads(store)
+        version = store.tag("named", note="which is a record, too")
+        reads(store)
+        assert store.tag("next") == version + 1, "whoever counts tags counts no reads"
+        store.sync()
+        reads(store)
+        written = store.insert("k", "w")
+        assert [store.latest().version for _ in range(5)] == [written] * 5, "one for all reads that follow a write"
+        reads(store)
+    with open_store(path) as store:
+        len(store)
+        reads(store)
+
+
 def test_wrong_versions_are_distinguished(epochs):
     with pytest.raises(icecore.VersionNotClosedError) as raised:
         epochs.at(epochs.clock)
