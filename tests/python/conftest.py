@@ -1,5 +1,6 @@
 """Fixtures. Stores are opened with emulated durability, so that every mode runs on memory file systems too."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -8,6 +9,8 @@ from functools import partial
 import pytest
 
 import icecore
+
+os.environ.setdefault("MPLBACKEND", "Agg")  # plots are drawn nowhere
 
 # A full recovery thread per core in every small test would only make noise.
 open_store = partial(icecore.open, emulate_durability=True, recovery_threads=1)

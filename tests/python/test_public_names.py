@@ -73,8 +73,9 @@ def test_a_public_name_says_what_it_does_and_what_it_raises(name):
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_example_of_a_public_name_is_true(name, tmp_path, monkeypatch):
     text = inspect.getdoc(PUBLIC[name]) or ""
-    if "pyarrow" in text:
-        pytest.importorskip("pyarrow")
+    for package in ("pyarrow", "pandas", "matplotlib"):
+        if package in text:
+            pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     with open_store("store.ice") as store:
         store.update({"a": "1", "b": "2"})
@@ -124,6 +125,8 @@ RIGHT = {
 
 def receivers(store):
     """An object of each class that has methods."""
+    for kept in store.queries():
+        kept.drop()
     query = store.start("kept", select="key")
     query.run()
     latest = store.latest()
@@ -140,6 +143,7 @@ def receivers(store):
         icecore.Query: query,
         icecore.QueryColumns: query.columns(),
         icecore.QueryResults: query.results(),
+        icecore.Tags: store.tags(),
         icecore.ArrowColumns: latest.where("true").to_arrow("key"),
     }
 
@@ -188,8 +192,6 @@ def test_wrong_arguments_are_refused_in_words_of_this_library(owner, tmp_path, m
         store = open_store("store.ice", durability="none")
         store.clear()
         store.update({"a": "1", "b": "2"})
-        for query in store.queries():
-            query.drop()
         return store
 
     store = opened()

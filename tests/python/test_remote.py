@@ -78,6 +78,8 @@ def test_versions_stay(store):
     assert store.remove(b"a") is None
     assert store.at(first)[b"a"] == b"1" and store.at(tag="one")[b"a"] == b"1" and b"a" not in store.latest()
     assert [(t.name, t.note) for t in store.tags()] == [("one", "a note")]
+    store.tag("measured", metrics={"loss": 0.5})
+    assert store.find_tag("measured").metrics == {"loss": 0.5}
     tag = store.find_tag("one")
     for name in (tag.version, "one", tag, store.at("one"), tag.time):
         assert store.at(name).version == store.find_tag(name).version == tag.version

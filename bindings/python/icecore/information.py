@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native, html
+from .metrics import Metric, frame_of, metrics_in, plot_of
 from .versions import EPOCH, HasVersion
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from matplotlib.axes import Axes  # type: ignore[import-not-found, unused-ignore]
 
 DURABILITY_MODES = ("best_available", "none", "tag", "operation")
 """The modes in the order of ``icecore::durability``."""
@@ -45,6 +50,19 @@ class Tag(HasVersion):
         """
         return EPOCH + timedelta(microseconds=self.time_ns // 1_000)
 
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """The metrics that ``store.tag(name, metrics=...)`` was given: what the JSON object in the last line of the note
+        holds. Empty if there is none.
+
+        >>> version = store.tag("epoch-2", note="a smaller rate", metrics={"loss": 0.25})
+        >>> store.find_tag("epoch-2").metrics, store.find_tag("epoch-1").metrics
+        ({'loss': 0.25}, {})
+
+        Raises nothing.
+        """
+        return metrics_in(self.note)
+
 
 class Tags(list[Tag]):
     """Tags, oldest version first: a list that notebooks show as a table. ``store.tags()`` makes one.
@@ -54,6 +72,36 @@ class Tags(list[Tag]):
 
     Raises nothing.
     """
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each tag: ``version``, ``name``, ``time`` (in UTC), ``note``, and a column for each metric, empty where
+        a tag lacks it.
+
+        >>> for epoch in range(2, 5):
+        ...     version = store.tag(f"epoch-{epoch}", metrics={"loss": 1 / epoch})
+        >>> frame = store.tags().to_pandas()
+        >>> frame[frame.loss < 0.3].name.tolist()
+        ['epoch-4']
+
+        Raises ImportError where pandas is not installed.
+        """
+        return frame_of(self)
+
+    def plot(self, *metrics: str, over: str = "version", ax: Axes | None = None) -> Axes:
+        """Draws metrics, by default all that are numbers, over the tags' versions, or ``over="time"``; returns the
+        matplotlib axes, which are new unless ``ax`` is given. Tags that lack a metric are left out of its line.
+
+        >>> for epoch in range(2, 5):
+        ...     version = store.tag(f"epoch-{epoch}", metrics={"loss": 1 / epoch})
+        >>> axes = store.tags().plot("loss")
+        >>> axes.get_xlabel(), len(axes.get_lines()[0].get_ydata())
+        ('version', 3)
+
+        Raises InvalidArgumentError for a metric that no tag has or that is no number, and ImportError where matplotlib is
+        not installed.
+        """
+        axes: Axes = plot_of(self, metrics, over, ax)
+        return axes
 
     def _repr_html_(self) -> str:
         rows = [(t.version, t.name, t.time.isoformat(" ", "seconds"), t.note) for t in self[: html.ROWS_MAX]]

@@ -36,6 +36,7 @@ from .batch import Batch
 from .errors import Error, InvalidArgumentError
 from .information import CRASH_KINDS, DURABILITY_MODES, INDEXES, Tag, Tags
 from .mapping import OrderedMapping
+from .metrics import note_with
 from .opening import mode_numbers, path_bytes
 from .versions import HasVersion, VersionNames, nanoseconds
 
@@ -377,10 +378,18 @@ class Cluster(_native_mpi.Cluster, VersionNames):
 
     # ---- Tags --------------------------------------------------------------------------------------------------------
 
-    def tag(self, name: str | None = None, note: str = "", time: datetime | int | None = None) -> int:
+    def tag(
+        self,
+        name: str | None = None,
+        note: str = "",
+        time: datetime | int | None = None,
+        *,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> int:
         """Closes the open version of all ranks and returns its number, the same on all. Collective: the version
-        includes all writes that had returned on a rank before that rank made this call. Rank 0 gives name, note and
-        time."""
+        includes all writes that had returned on a rank before that rank made this call. Rank 0 gives name, note, time
+        and metrics, which are those of ``icecore.Store.tag``."""
+        note = note_with(note, metrics)
         time_ns = None if time is None else nanoseconds(time)
         return self._tag(None if name == "" else name, None if note == "" else note, time_ns)
 

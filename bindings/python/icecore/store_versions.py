@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import _native, checks
 from .history import Diff, History
 from .information import Tag, Tags
+from .metrics import note_with
 from .snapshot import Snapshot
 from .versions import VersionNames, nanoseconds
 
@@ -24,22 +25,36 @@ class VersionedStore(_native.Store, VersionNames):
     def _snapshot(self) -> Snapshot:
         return self.latest()
 
-    def tag(self, name: str | None = None, note: str = "", time: datetime | int | None = None) -> int:
+    def tag(
+        self,
+        name: str | None = None,
+        note: str = "",
+        time: datetime | int | None = None,
+        *,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> int:
         """Closes the open version and returns its number. From then on ``at()`` reads it, and it never changes.
 
         If a name (unique in the store), a note or a time is given, the tag is stored, and ``tags()`` and ``at()`` find
         it; by default its time is now. ``time`` may be a datetime with a time zone, or nanoseconds since 1970-01-01 UTC.
         Under tag durability this returns when the version is durable.
 
-        >>> version = store.tag("epoch-2", note="loss 0.25")
+        ``metrics``: numbers (also NumPy's, and arrays and tensors of one item), strings, bools and None by name. They are
+        stored in the note, as a JSON object in its last line, behind the ``note`` if one is given; ``Tag.metrics``,
+        ``tags().to_pandas()`` and ``tags().plot()`` read them.
+
+        >>> version = store.tag("epoch-2", note="a smaller rate", metrics={"loss": 0.25})
         >>> store.at("epoch-2").version == version
         True
+        >>> store.find_tag("epoch-2").metrics
+        {'loss': 0.25}
 
-        Raises TagExistsError if the name is taken, InvalidArgumentError for a name or note of more than 65,535 bytes or
-        a time without a zone, TypeError, NoSpaceError, ReadOnlyError and ClosedError.
+        Raises TagExistsError if the name is taken, InvalidArgumentError for a name or note of more than 65,535 bytes, a
+        time without a zone or a metric called like a column of ``to_pandas()``, TypeError, NoSpaceError, ReadOnlyError
+        and ClosedError.
         """
         name_bytes = None if name is None else _label(name, "name")
-        note_bytes = _label(note, "note")
+        note_bytes = _label(note_with(note, metrics), "note")
         time_ns = None if time is None else nanoseconds(time)
         return self._tag(name_bytes or None, note_bytes or None, time_ns)
 

@@ -215,9 +215,16 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
 
     # ---- Versions ----------------------------------------------------------------------------------------------------
 
-    def tag(self, name: str | None = None, note: str = "", *, timeout: float | None = None) -> list[int]:
+    def tag(
+        self,
+        name: str | None = None,
+        note: str = "",
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> list[int]:
         """Closes the open version of each server, one after the other; returns their numbers."""
-        return [part.tag(name, note, timeout=timeout) for part in self._parts]
+        return [part.tag(name, note, metrics=metrics, timeout=timeout) for part in self._parts]
 
     def latest(self, *, timeout: float | None = None) -> GroupSnapshot:
         """The present of each server: it holds everything that was acknowledged before the call."""

@@ -11,6 +11,7 @@ from .._types import Change, Difference
 from ..errors import TagExistsError
 from ..information import Tag, Tags
 from ..mapping import OrderedMapping
+from ..metrics import note_with
 from ..versions import HasVersion, number_of, require_one
 from ._batch import Batch
 from ._leases import kept
@@ -286,11 +287,12 @@ class Store(_Reader, _Base):
         note: str = "",
         time: datetime | int | None = None,
         *,
+        metrics: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Closes the open version and returns its number; stores the name, note and time with it. TagExistsError if the
-        name is taken."""
-        call = self._calls.tag(name, note, time)
+        """Closes the open version and returns its number; stores the name, note, time and metrics with it, as
+        ``icecore.Store.tag`` does. TagExistsError if the name is taken."""
+        call = self._calls.tag(name, note_with(note, metrics), time)
         try:
             return self._connection.call(call, timeout)
         except TagExistsError:

@@ -15,7 +15,7 @@ What all servers are asked, they are asked at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -209,9 +209,16 @@ class GroupStore(_Reader):
 
     # ---- Versions ----------------------------------------------------------------------------------------------------
 
-    async def tag(self, name: str | None = None, note: str = "", *, timeout: float | None = None) -> list[int]:
+    async def tag(
+        self,
+        name: str | None = None,
+        note: str = "",
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> list[int]:
         """Closes the open version of each server; returns their numbers."""
-        return await _all(self._parts, lambda part: part.tag(name, note, timeout=timeout))
+        return await _all(self._parts, lambda part: part.tag(name, note, metrics=metrics, timeout=timeout))
 
     async def latest(self, *, timeout: float | None = None) -> GroupSnapshot:
         """The present of each server: it holds everything that was acknowledged before the call."""

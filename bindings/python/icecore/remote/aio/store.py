@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..._types import Change, Difference
 from ...errors import TagExistsError
 from ...information import Tag, Tags
+from ...metrics import note_with
 from ...versions import HasVersion, number_of, require_one
 from .._awaiting import Connection
 from .._batch import Batch
@@ -239,9 +240,10 @@ class Store(_Reader):
         note: str = "",
         time: datetime | int | None = None,
         *,
+        metrics: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        call = self._calls.tag(name, note, time)
+        call = self._calls.tag(name, note_with(note, metrics), time)
         try:
             return await self._connection.call(call, timeout)
         except TagExistsError:
