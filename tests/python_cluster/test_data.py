@@ -12,7 +12,9 @@ ALL = range(RANKS)
 
 def test_every_rank_reads_what_every_rank_wrote(c):
     c[f"text {RANK}"] = f"value {RANK}"
-    c[b"array %d" % RANK] = np.arange(3, dtype="<i4") + RANK
+    c[b"array %d" % RANK] = (np.arange(3, dtype="<i4") + RANK).tobytes()
+    with pytest.raises(TypeError, match="would lose its type and shape"):
+        c[b"array"] = np.arange(3)
     version = c.insert(bytearray(b"empty %d" % RANK), b"")
     assert version == c.clock
     assert c[f"text {RANK}"] == b"value %d" % RANK, "the writer's own is seen at once"

@@ -29,7 +29,7 @@ void require_single_bytes(PyObject* object, const char* what) {
   }
   if (is_bytes) return;
   PyErr_Format(PyExc_TypeError,
-               "%s of type %.200s would lose its type and shape: put_array(key, array) stores an array whole, and "
+               "%s of type %.200s would lose its type and shape: put_array(key, array) of a store keeps both, and "
                "array.tobytes() is its bytes alone",
                what, Py_TYPE(object)->tp_name);
   throw nb::python_error();
