@@ -24,14 +24,7 @@ _PLAIN = frozenset((np.ndarray, np.memmap, np.recarray, int, float, bool, comple
 
 def encode(array: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """The bytes of the array as a .npy file. TypeError or ValueError for dtypes that bytes cannot hold."""
-    _require_plain(array)
-    given = np.asarray(array)
-    if given.dtype.hasobject:
-        raise TypeError(f"an array of dtype {given.dtype} holds Python objects, which cannot be stored as bytes")
-    if npy.descr_to_dtype(npy.dtype_to_descr(given.dtype)) != given.dtype:
-        raise TypeError(f"the .npy format cannot describe dtype {given.dtype}: store a view of a standard dtype")
-    if not (given.flags.c_contiguous or given.flags.f_contiguous):
-        given = np.ascontiguousarray(given)
+    given = _storable(array)
     header = _header(given)
     out = np.empty(len(header) + given.nbytes, np.uint8)  # NumPy asks for huge pages, and nothing is cleared before
     out[: len(header)] = np.frombuffer(header, np.uint8)
@@ -41,6 +34,29 @@ def encode(array: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         )
         body[...] = given
     return out
+
+
+def parts(array: npt.ArrayLike) -> tuple[bytes, npt.NDArray[np.uint8]]:
+    """The header and the rest of what ``encode`` makes, without a copy of an array that is contiguous."""
+    given = _storable(array)
+    return _header(given), given.ravel(order="K").view(np.uint8) if given.nbytes else np.empty(0, np.uint8)
+
+
+def require_storable(array: npt.ArrayLike) -> None:
+    """Raises what ``encode`` raises, except for a header that is too long."""
+    _storable(array)
+
+
+def _storable(array: npt.ArrayLike) -> npt.NDArray[Any]:
+    _require_plain(array)
+    given = np.asarray(array)
+    if given.dtype.hasobject:
+        raise TypeError(f"an array of dtype {given.dtype} holds Python objects, which cannot be stored as bytes")
+    if npy.descr_to_dtype(npy.dtype_to_descr(given.dtype)) != given.dtype:
+        raise TypeError(f"the .npy format cannot describe dtype {given.dtype}: store a view of a standard dtype")
+    if not (given.flags.c_contiguous or given.flags.f_contiguous):
+        given = np.ascontiguousarray(given)
+    return given
 
 
 def _require_plain(given: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _native, arrays, columns, html
+from . import _native, arrays, columns, html, states
 from .errors import ClosedError
 from .filtered import Filtered
 from .filters import FilterLike, as_filter
@@ -145,6 +145,17 @@ class Snapshot(_native.Snapshot, HasVersion, OrderedMapping):
         Raises KeyError if there is no such key, ValueError if the value is not an array, and what ``find`` raises.
         """
         return arrays.decode(self.view(key), key)
+
+    def load_state(self, name: str, *, into: Any = None) -> Any:
+        """The state that ``store.save_state`` stored in this version or before: see ``Store.load_state``.
+
+        >>> version = store.save_state("model", {"weight": np.zeros(3)})
+        >>> store.latest().load_state("model")["weight"]
+        array([0., 0., 0.])
+
+        Raises what ``Store.load_state`` raises.
+        """
+        return states.load(self, name, into)
 
     def history(self, key: BytesLike) -> History:
         """The key's records up to this version, newest first.

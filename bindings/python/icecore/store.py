@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import weakref
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from .opening import (
     verify_file,
 )
 from .snapshot import Snapshot
-from .store_kept import KeepingStore
+from .store_states import StatefulStore
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -61,7 +62,7 @@ _DEFAULTS: dict[str, Any] = {
 _stores: weakref.WeakValueDictionary[int, Store] = weakref.WeakValueDictionary()
 
 
-class Store(KeepingStore, _Base):  # type: ignore[misc]  # its get() and update() take more than those of a mapping
+class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update() take more than those of a mapping
     """An ordered map that never forgets: a ``MutableMapping`` from bytes to bytes that keeps all its versions.
 
     Its mapping methods read and write the present; ``at()``, ``history()`` and ``diff()`` read older versions. Any
@@ -76,7 +77,7 @@ class Store(KeepingStore, _Base):  # type: ignore[misc]  # its get() and update(
     Raises what ``icecore.open`` raises.
     """
 
-    __slots__ = ("__weakref__", "_opening")
+    __slots__ = ("__weakref__", "_opening", "_saving")
     _opening: Opening
 
     def __init__(
@@ -114,6 +115,7 @@ class Store(KeepingStore, _Base):  # type: ignore[misc]  # its get() and update(
             raise InvalidArgumentError(f"index {o['index']!r} is not one of {', '.join(INDEXES[1:])}")
         path = path_bytes(asked.path)
         self._opening = asked.absolute()
+        self._saving = threading.Lock()
         try:
             super().__init__(
                 path,
