@@ -79,6 +79,11 @@ def test_snapshots_of_the_writer_are_read_beside_it(path, method):
         store["k"] = "2"
         with multiprocessing.get_context(method).Pool(1) as pool:
             assert pool.apply(dict, (then,)) == {b"k": b"1"}
+        told = multiprocessing.get_context(method).Queue()
+        process = multiprocessing.get_context(method).Process(target=read_in_process, args=(then, "k", told))
+        process.start()
+        assert told.get(timeout=20) == (process.pid, b"1")
+        process.join(60)
         store["k"] = "3"
         assert then["k"] == b"1" and store["k"] == b"3"
 
@@ -170,6 +175,42 @@ def test_a_writer_that_lets_nobody_read_beside_it_is_an_error_at_the_first_use(p
         with pytest.raises(icecore.LockedError):
             sent["k"]
     assert sent["k"] == b"1"
+
+
+@pytest.mark.parametrize("index", ["btree", "persistent"])
+def test_a_forked_child_reads_snapshots_of_the_writer_beside_it(path, index):
+    with open_store(path, index=index) as store:
+        store.update({f"{i:03}": str(i) for i in range(100)})
+        first = store.latest()
+        store["000"] = "changed"
+        second, part = store.latest(), store.latest()["001":"003"]
+        reads = (
+            lambda: first["000"] == b"0" and second["000"] == b"changed",
+            lambda: first.find_many(["000"]) == [b"0"],
+            lambda: first.find_many(["000"], "S1")[0][0] == b"0",
+            lambda: list(part) == [b"001", b"002"],
+            lambda: first.where("key = '000'").count() == 1,
+            lambda: [change.value for change in second.history("000")] == [b"changed", b"0"],
+            lambda: first.tag is None and len(first) == 100,
+            lambda: len(first.to_numpy()[0]) == 100,
+        )
+        for read in reads:
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    code = 0 if read() else 2
+                    with pytest.raises(icecore.ForkedError):
+                        store["000"]
+                    grandchild = os.fork()
+                    if grandchild == 0:
+                        os._exit(0 if read() else 3)
+                    code = code or os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1])
+                finally:
+                    os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        store["000"] = "again"
+        assert first["000"] == b"0" and store.verify().ok
 
 
 def test_a_forked_child_reads_what_was_open_for_reading(filled):

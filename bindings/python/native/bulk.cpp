@@ -192,7 +192,8 @@ void bind_bulk(store_class& store, snapshot_class& snapshot) {
       .def(
           "_find_many_objects",
           [](snapshot_object& self, const column& keys, any_object missing) {
-            return find_objects(*self.owner, job_of(self, keys), missing);
+            const find_job job = job_of(self, keys);  // before the owner is used: see snapshot_object
+            return find_objects(*self.owner, job, missing);
           },
           nb::arg("keys"), nb::arg("missing").none())
       .def(
@@ -201,7 +202,8 @@ void bind_bulk(store_class& store, snapshot_class& snapshot) {
              bool pad) {
             const output_buffer value_buffer(values, keys.size() * size);
             const output_buffer found_buffer(found, keys.size());
-            find_fixed(*self.owner, job_of(self, keys), {value_buffer.data(), found_buffer.data(), size, pad});
+            const find_job job = job_of(self, keys);
+            find_fixed(*self.owner, job, {value_buffer.data(), found_buffer.data(), size, pad});
           },
           nb::arg("keys"), nb::arg("values"), nb::arg("found"), nb::arg("size"), nb::arg("pad"));
 }

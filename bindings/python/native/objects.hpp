@@ -25,7 +25,7 @@ struct store_object {
 
 /// icecore._native.Snapshot: one version of the store between bounds.
 struct snapshot_object {
-  std::shared_ptr<session> owner;
+  mutable std::shared_ptr<session> owner;  // another one in a child of the process that writes the store
   icecore::version number;
   key_bounds bounds;
 
@@ -43,6 +43,10 @@ struct snapshot_object {
   [[nodiscard]] bool bounded() const noexcept { return bounds.from.has_value() || bounds.to.has_value(); }
   /// The version in the store that is open in this process. The caller holds the GIL. errc::closed, errc::forked.
   [[nodiscard]] const icecore::snapshot& then() const {
+    if (owner->is_of_writing_parent()) {
+      at_.reset();
+      owner = std::shared_ptr(owner->beside_parent());
+    }
     owner->use();
     if (!at_ || opening_ != owner->openings()) open_here();
     return *at_;

@@ -13,7 +13,21 @@ session::session(const std::filesystem::path& path, const options& opening)
   if (opening.access == access::read_only) {
     for_reading_ = opening;
     for_reading_->on_progress = nullptr;
+  } else if (opening.access == access::read_write) {
+    options& o = beside_parent_.emplace();
+    o.access = access::read_only;
+    o.creation = creation::open_existing;
+    o.accept_copy = opening.accept_copy;
+    o.huge_pages = opening.huge_pages;
+    o.lookup_cache_bytes = opening.lookup_cache_bytes;
+    o.placements = opening.placements;
+    o.recovery_threads = opening.recovery_threads;
   }
+}
+
+const std::shared_ptr<session>& session::beside_parent() {
+  if (reader_ == nullptr) reader_ = std::make_shared<session>(path_, *beside_parent_, at_first_use{});
+  return reader_;
 }
 
 session::session(const std::filesystem::path& path, const options& opening, at_first_use)

@@ -6,7 +6,8 @@
 // Invariants:
 //   S1. The store is closed or destroyed only when no call is running without the GIL (calls.hpp).
 //   S2. After close() every use() throws, and after a fork, unless the store is open for reading: then the child opens
-//       it anew at the first use. What was read before stays valid as long as its pin lives.
+//       it anew at the first use. Snapshots of one open for writing go on in the child with a store that is open for
+//       reading beside the parent. What was read before stays valid as long as its pin lives.
 //   S3. Members change only while the GIL is held.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "calls.hpp"
@@ -42,6 +44,10 @@ class session : public running_calls {
     if (closed_ || forked()) open_in_this_process();
     return *store_;
   }
+  /// Whether this is a child of the process that has the store open for writing.
+  [[nodiscard]] bool is_of_writing_parent() const noexcept { return beside_parent_ && !closed_ && forked(); }
+  /// In such a child: the store open for reading beside the parent, at the first use. The caller holds the GIL.
+  [[nodiscard]] const std::shared_ptr<session>& beside_parent();
   /// How often it was opened: what was made from another opening belongs to another process.
   [[nodiscard]] std::uint64_t openings() const noexcept { return openings_; }
   [[noreturn]] void refuse_what_was_inherited() const;
@@ -73,7 +79,9 @@ class session : public running_calls {
 
   std::filesystem::path path_;
   std::optional<icecore::store> store_;
-  std::optional<options> for_reading_;  // how to open it in another process, if that may be done
+  std::optional<options> for_reading_;    // how to open it in another process, if that may be done
+  std::optional<options> beside_parent_;  // of a store open for writing: how a child may read it
+  std::shared_ptr<session> reader_;       // in a child
   std::uint64_t fork_generation_;
   std::uint64_t openings_ = 1;
   bool closed_ = false;

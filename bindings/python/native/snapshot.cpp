@@ -95,6 +95,7 @@ snapshot_class bind_snapshot(nb::module_& m) {
           nb::arg("key").none())
       .def("_tag_tuple",
            [](const snapshot_object& self) -> tag_tuple_or_none {
+             static_cast<void>(self.then());  // the owner is now one that this process may use
              const auto tag = self.owner->use().find_tag(self.number);
              if (!tag) return nb::none();
              return nb::make_tuple(tag->version, tag->time_ns, new_text(tag->name), new_text(tag->note));
