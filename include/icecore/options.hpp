@@ -125,9 +125,9 @@ struct options {
   /// `shared_as`. Opening creates this file for the state they share (the index, and who writes where), and closing
   /// removes it. The path must be on a memory file system such as /dev/shm and must not exist yet. All processes belong
   /// to one user: attaching through a file that another user owns or may write is errc::permission.
-  /// Attached processes find, insert, remove, apply batches, and read snapshots and histories without the help of the
-  /// process that opened the store. Only the opener can close versions with a name, close any version under tag
-  /// durability, sync(), lose(), verify(), make a checkpoint(), and ask for stats() and lists of tags.
+  /// Attached processes find, insert, remove, apply batches, read snapshots, histories and tags, verify() and ask for
+  /// stats() without the help of the process that opened the store. Only the opener can close versions with a name,
+  /// close any version under tag durability, sync(), lose(), and make a checkpoint().
   /// Attached processes release the store before the opener closes it; their later operations throw errc::closed. While
   /// the store is shared, its pool can grow to 1 TiB, or to its size at opening plus 1 GiB if that is more. If one of
   /// the processes is killed, even during a write, the others go on if the index is the persistent one; if the opener

@@ -72,9 +72,11 @@ def test_what_is_the_first_ones_alone_is_refused_and_closing_is_reported(path, c
         other = icecore.open(path, "attached", shared_as=common)
         with pytest.raises(icecore.InvalidArgumentError, match="attached"):
             other.tag("a name")
-        with pytest.raises(icecore.InvalidArgumentError, match="attached"):
-            other.verify()
-        assert "attached" in other._repr_html_()
+        store.tag("the first one's", note="told")
+        assert [(tag.name, tag.note) for tag in other.tags()] == [("the first one's", "told")]
+        assert other.verify().ok
+        assert other.stats().tags == store.stats().tags == 1
+        assert "<table" in other._repr_html_()
         store[b"k"] = b"v"
         assert other[b"k"] == b"v"
     with pytest.raises(icecore.ClosedError):

@@ -224,7 +224,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         >>> store.stats().keys, store.stats().records
         (2, 3)
 
-        Raises InvalidArgumentError in an attached process (only the sharing one has them), and ClosedError.
+        Raises ClosedError.
         """
         return Statistics._of(self._stats_dict())
 
@@ -235,8 +235,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         >>> store.verify().ok
         True
 
-        Raises InvalidArgumentError in an attached process, IOFailedError and ClosedError; whatever ``on_progress``
-        raises, it raises when the check has ended.
+        Raises IOFailedError and ClosedError; whatever ``on_progress`` raises, it raises when the check has ended.
         """
         return VerifyReport._of(self._verify_dict(on_progress))
 
@@ -262,12 +261,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         return f"<icecore.Store {self.path!r}{' closed' if self.closed else ''}>"
 
     def _repr_html_(self) -> str:
-        if self.closed:
-            return html.paragraph(repr(self))
-        try:
-            return self.stats()._repr_html_()
-        except InvalidArgumentError:  # attached: only the sharing process has statistics
-            return html.paragraph(f"{self!r}, attached")
+        return html.paragraph(repr(self)) if self.closed else self.stats()._repr_html_()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A store opened for reading is sent to other processes as its path and its options: each opens it anew, when it
@@ -347,8 +341,8 @@ def open(  # named like the built-in function, as users expect
 
     ``shared_as``: a file on a memory file system such as ``/dev/shm``, which must not exist yet. The store is shared
     through it with other processes of this machine, which open the store with the mode ``'attached'`` and the same
-    ``shared_as``. Only the sharing process can use tags with a name, lists of tags, ``sync()``, ``verify()``,
-    ``stats()`` and ``checkpoint()``. When it has closed the store, the others get ``ClosedError``.
+    ``shared_as``. Only the sharing process can make tags with a name, ``sync()`` and make a ``checkpoint()``. When it
+    has closed the store, the others get ``ClosedError``.
 
     ``recovery_threads``: 0 for all cores. A long opening calls ``on_progress(what, done, total, unit)``.
 
