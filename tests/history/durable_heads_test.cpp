@@ -18,14 +18,14 @@ namespace {
 /// its head leads to where a crash cut off a write, which opening has zeroed.
 class durable_heads_test : public testing::Test, private record_checks {
  protected:
-  durable_heads_test()
-      : memory_(1 << 16),
+  /// Links below `sound_below` are followed without asking whether they lead into the pool.
+  explicit durable_heads_test(link sound_below = memory_bytes - 64)
+      : memory_(memory_bytes),
         base_(reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) / 64 * 64)),
         persist_(-1, "memory", medium::persistent_memory, durability::operation, recorded_lines::flush,
                  recorded_lines::fence, false),
         clock_(clock_word_, nullptr, std::uint64_t{1} << 40),
-        histories_(history_parts{address_space(base_), &clock_, codec_, &persist_, true, {}}, *this,
-                   memory_.size() - 64) {
+        histories_(history_parts{address_space(base_), &clock_, codec_, &persist_, true, {}}, *this, sound_below) {
     recorded_lines::begin();
     make(entry);
     write(committed, "two");
@@ -68,6 +68,7 @@ class durable_heads_test : public testing::Test, private record_checks {
     return all;
   }
 
+  static constexpr std::size_t memory_bytes = 1 << 16;
   static constexpr link entry = 64;
   static constexpr link committed = 256;
   static constexpr link cut_off = 512;  ///< where the head leads
@@ -128,7 +129,12 @@ class durable_heads_test : public testing::Test, private record_checks {
   durable_histories histories_;
 };
 
-TEST_F(durable_heads_test, finds_sample_a_deep_history_that_was_not_sampled_when_it_was_written) {
+/// Each link that a find follows is counted.
+struct counted_links_test : durable_heads_test {
+  counted_links_test() : durable_heads_test(null_link) {}
+};
+
+TEST_F(counted_links_test, finds_sample_a_deep_history_that_was_not_sampled_when_it_was_written) {
   write_deep();
   constexpr std::uint32_t far = 70;
   constexpr unsigned few = version_samples::spacing + 4;
