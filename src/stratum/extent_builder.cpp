@@ -54,7 +54,9 @@ bool extent_builder::add(std::string_view key, const packed_record& record) {
   const std::uint64_t block = (block_.empty() ? 0 : block_.size() + block_.records() * (slot_max + row_max)) + more;
   // It may come to a block of its own, of which the key is written again, or move its key to one.
   const std::uint64_t second_block = key.size() + 4 * block_alignment;
-  const std::uint64_t separators = 2 * (std::max(key.size(), last_key_.size()) + fence_bytes_of_block);
+  // The separator of the block that is being filled may be all of its first key.
+  const std::uint64_t separators =
+      (block_.empty() ? 0 : block_.key(0).size()) + 2 * (std::max(key.size(), last_key_.size()) + fence_bytes_of_block);
   if (end_ + block + second_block + fence_.size_with(separators) > to_.size()) return false;
 
   if (!block_.empty() && (block_.size() + more > block_bytes_ || !block_.has_room())) {

@@ -196,6 +196,23 @@ TEST(ExtentBuilder, whatever_room_there_is_what_was_taken_can_be_read) {
   }
 }
 
+TEST(ExtentBuilder, a_block_has_room_for_its_separator_even_if_that_is_longer_than_all_later_keys) {
+  const std::string long_key(key_size_max, 'a');
+  const std::string value(5'000, 'v');
+  for (std::size_t room = 280'000; room < 400'000; room += 7'001) {
+    aligned_bytes memory(room);
+    extent_builder b(memory.get(), 3, 1 << 20);
+    ASSERT_TRUE(b.add(long_key, {1, format::packed_kind::value, value}));
+    while (b.add("b" + std::to_string(1'000 + b.records()), {1, format::packed_kind::value, value})) {
+    }
+    const std::uint64_t size = b.finish();
+    ASSERT_LE(size, room);
+    const extent e(memory.get().first(size), {.file = "x", .seed = 3});
+    ASSERT_TRUE(e.find(long_key, 1));
+    ASSERT_TRUE(e.find("b" + std::to_string(1'000 + b.records() - 1), 1));
+  }
+}
+
 TEST(ExtentBuilder, room_is_used_and_not_only_reserved) {
   std::mt19937_64 random(6);
   aligned_bytes memory(1 << 18);
