@@ -229,6 +229,9 @@ class KilledWriter : public SharedStore {
       EXPECT_EQ(another.find("of all"), name);
     }
     expect_error(errc::invalid_argument, "has ended", [&] { other->tag("another"); });
+    const bool was_told = other->find_tag(name).has_value();
+    const auto report = other->verify();
+    EXPECT_TRUE(report.ok()) << report.damages.front().structure << ": " << report.damages.front().what;
     expect_error(errc::locked, "attached", [&] { const store s(path_, GetParam().options_at(path_)); });
     other.reset();
     std::filesystem::remove(common_);
@@ -236,6 +239,7 @@ class KilledWriter : public SharedStore {
     store_.emplace(path_, first());
     EXPECT_TRUE(store_->stats().recovered_instantly);
     const bool there = store_->find_tag(name).has_value();
+    EXPECT_EQ(there, was_told) << "who went on saw another tag than who opens the store";
     EXPECT_TRUE(there || progress_->done == 0);
     tagged += there ? 1 : 0;
     EXPECT_EQ(store_->find("of all"), name);

@@ -54,6 +54,17 @@ class made_tags {
     to.count.store(count + 1, std::memory_order_release);  // T1
   }
 
+  /// Tells of a tag whose maker was killed, unless it has told of it itself. Call when nobody else reserves or appends.
+  /// Throws std::bad_alloc.
+  void tell_for_killed(index::arena& memory, const tag_info& tag) {
+    bool is_told = false;
+    reader all;
+    for_each_new(memory, all, [&](const tag_info& told) { is_told |= told.version == tag.version; });
+    if (is_told) return;
+    last_ = all.chunk;  // it may have been killed when it had linked a chunk and not noted it
+    append(memory, reserve(memory, tag.name, tag.note), tag.version, tag.time_ns);
+  }
+
   class reader {
     friend made_tags;
     index::arena_ref chunk = 0;

@@ -175,7 +175,8 @@ durable_parts durable_parts_in(store_parts& parts, const format::root& root, std
   made.index = index::make_persistent_index(*made.keys, where, shared.index);
   made.tags =
       std::make_unique<listed_tags>(made.index->space(), *made.histories, *made.media, anchor != anchor_is::there);
-  made.killed = std::make_unique<dead_writers>(p, *made.media, *made.histories, *made.index, *made.tags);
+  made.killed = std::make_unique<dead_writers>(p, *made.media, *made.histories, *made.index, *made.tags,
+                                               parts.shared->tags, *parts.memory);
   parts.writers->use(made.media->segments(), *made.killed);
   return made;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <string>
 
 namespace icecore::detail {
 
@@ -110,6 +112,16 @@ bool dead_writers::roll_back_batch(const segment& s, link position) const {
   return linked;
 }
 
+void dead_writers::list_and_tell(link tag) const {
+  tags_->list().list(tag);
+  const record r = histories_->at(tag);
+  try {
+    told_->tell_for_killed(
+        *memory_, {histories_->stamp_of(tag), r.as_tag().time_ns, std::string(r.key()), std::string(r.value())});
+  } catch (const std::bad_alloc&) {  // then it is seen when the store is opened again: the others need not stop for it
+  }
+}
+
 /// Makes durable what the killed process may not have flushed, or not fenced, before others rely on it.
 void dead_writers::make_durable(const std::vector<link>& last) const {
   const durable_histories& histories = *histories_;
@@ -120,7 +132,7 @@ void dead_writers::make_durable(const std::vector<link>& last) const {
     if (r.is_entry()) index_->flush_leaf_of(r.key());
     // The process that opened the store makes all tags. While it lives it lists them itself, under a lock of its own.
     const bool unlisted = r.kind() == format::record_kind::tag && !media_->is_alive(writer_set::first_process);
-    if (unlisted) tags_->list().list(l);
+    if (unlisted) list_and_tell(l);
   }
   histories.await_flushed(last);
   for (const link l : last) histories.advance_committed(histories.written_of(l));

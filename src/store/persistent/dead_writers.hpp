@@ -21,7 +21,7 @@
 //   batch, not ready, no record linked      no thread has seen it        zeroed
 //   batch, not ready, some records linked   it never takes effect: its   the heads are set back; see below
 //                                           other records are unknown
-//   tag, stamped and intact                 it took effect               listed, if it is not
+//   tag, stamped and intact                 it took effect               listed and told of, if it is not
 //   any of these, counted or half counted   it took effect               counted again: log and records give the sum
 //
 // Only bytes that nothing ever led to are zeroed, so no thread reads them, with one exception: pairs that a leaf showed
@@ -49,8 +49,15 @@ namespace icecore::detail {
 class dead_writers final : public dead_writer_recovery {
  public:
   dead_writers(pool_set& pool, durable_media& media, const durable_histories& histories,
-               const index::persistent_index& index, listed_tags& tags)
-      : pool_(&pool), media_(&media), histories_(&histories), index_(&index), tags_(&tags), tails_(pool) {}
+               const index::persistent_index& index, listed_tags& tags, made_tags& told, index::arena& memory)
+      : pool_(&pool),
+        media_(&media),
+        histories_(&histories),
+        index_(&index),
+        tags_(&tags),
+        told_(&told),
+        memory_(&memory),
+        tails_(pool) {}
 
   void roll_forward(unsigned writer, writer_slot& slot) override;
   void roll_back(unsigned writer, const std::function<bool(std::string_view key, link entry)>& never_shown) override;
@@ -59,6 +66,7 @@ class dead_writers final : public dead_writer_recovery {
   [[nodiscard]] writer_tail::content what_happened(const segment& s, link from) const;
   [[nodiscard]] bool roll_forward_linked(const segment& s, link position) const;
   [[nodiscard]] bool roll_back_batch(const segment& s, link position) const;
+  void list_and_tell(link tag) const;
   void make_durable(const std::vector<link>& last) const;
   void commit(link entry) const;
 
@@ -67,6 +75,8 @@ class dead_writers final : public dead_writer_recovery {
   const durable_histories* histories_;
   const index::persistent_index* index_;
   listed_tags* tags_;
+  made_tags* told_;
+  index::arena* memory_;
   writer_tail tails_;
 };
 
