@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
+#include <optional>
+#include <utility>
 
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
@@ -26,6 +29,9 @@ struct {
   int made = 0;
 } faults;
 
+/// What the next fdatasync() does first.
+std::function<void()> at_next_sync;
+
 bool fails(bool is_sync) {
   if (faults.syncs_only && !is_sync) return false;
   ++faults.made;
@@ -40,6 +46,7 @@ bool fails(bool is_sync) {
 extern "C" {
 
 int fdatasync(int descriptor) {
+  if (const auto first = std::exchange(at_next_sync, nullptr)) first();
   if (fails(true)) {
     errno = faults.error;
     return -1;
@@ -151,6 +158,24 @@ TEST_P(Faults, a_tag_whose_sync_fails_is_not_acknowledged) {
   EXPECT_THROW(s.tag("lost"), error);
   no_faults();
   expect_error(errc::poisoned, "fault.ice", [&] { s.tag("later"); });
+}
+
+TEST_P(Faults, a_tag_that_waits_for_its_sync_is_no_damage_to_the_list_of_tags) {
+  if (GetParam().durability != durability::tag) GTEST_SKIP() << "tags of this mode need no sync";
+  options opening = GetParam().options();
+  opening.index = index_kind::persistent;
+  for (const bool is_shared : {false, true}) {
+    if (is_shared) opening.shared_as = folder_ / "common";
+    store s(path_, opening);
+    s.insert("a", "1");
+    s.tag(is_shared ? "shared" : "alone");
+    std::optional<verify_report> report;
+    at_next_sync = [&] { report = s.verify(); };
+    s.tag(is_shared ? "waits, shared" : "waits, alone");
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->tags, is_shared ? 4U : 2U) << "the tag that waits is among the records";
+    EXPECT_TRUE(report->ok()) << report->damages.front().structure << ": " << report->damages.front().what;
+  }
 }
 
 TEST_P(Faults, whichever_call_fails_at_creation_it_is_reported_and_the_next_attempt_succeeds) {

@@ -164,6 +164,12 @@ void reading_engine<Heads>::check_index(const record_scan& found, verify_report&
   for (const auto& part : found.parts()) {
     for (const link l : part.tags) {
       if (tags_->find(histories_->stamp_of(l))) continue;
+      // Another thread may have listed it, and still wait for a sync before it shows it.
+      bool is_listed = false;
+      if (const auto met = damage_met([&] { is_listed = !attached() && catalog_->lists(l); })) {
+        return note_whole("tag", *met);
+      }
+      if (is_listed) continue;
       report.damages.push_back(
           {l, "tag", "the index's list of tags lacks this tag", std::nullopt, histories_->stamp_of(l)});
     }

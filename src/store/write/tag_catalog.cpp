@@ -31,6 +31,16 @@ void listed_tags::load(tag_index& into) {
   loaded_.store(true, std::memory_order_relaxed);
 }
 
+bool listed_tags::lists(link tag) {
+  const std::scoped_lock one_at_a_time(mutex_);
+  bool is_there = false;
+  list_.for_each([&](link l) {
+    is_there = l == tag;
+    return !is_there;
+  });
+  return is_there;
+}
+
 void listed_tags::leave_evidence() const {
   if (loaded_.load(std::memory_order_relaxed)) list_.leave_evidence();  // relaxed: nothing else runs
 }
@@ -65,6 +75,11 @@ void shared_tags::load(tag_index& into) {
   own_->load(into);
   const std::scoped_lock one_at_a_time(reading_);
   told_->for_each_new(*memory_, here_, [&](tag_info tag) { into.add(std::move(tag)); });
+}
+
+bool shared_tags::lists(link tag) {
+  const std::scoped_lock one_at_a_time(mutex_);  // who appends holds this one, not the own catalog's
+  return own_->lists(tag);
 }
 
 }  // namespace icecore::detail

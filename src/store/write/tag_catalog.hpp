@@ -24,6 +24,8 @@ class tag_catalog {
   virtual void append(link tag) = 0;
   /// Adds the tags that opening has not read, and those that other processes have made. errc::damaged.
   virtual void load(tag_index& into) = 0;
+  /// Whether a tag's record was appended. For the process that makes the tags. errc::damaged. Cost: O(tags).
+  [[nodiscard]] virtual bool lists(link tag) = 0;
 
  protected:
   ~tag_catalog() = default;
@@ -37,6 +39,7 @@ class scanned_tags final : public tag_catalog {
   }
   void append(link /*tag*/) override {}
   void load(tag_index& /*into*/) override {}
+  [[nodiscard]] bool lists(link /*tag*/) override { return true; }  // the records are all there is
 };
 
 /// The tags are listed, and the list is read when a tag is first asked for.
@@ -49,6 +52,7 @@ class listed_tags final : public tag_catalog {
   [[nodiscard]] std::unique_lock<std::mutex> reserve(std::string_view name, std::string_view note) override;
   void append(link tag) override { list_.append(tag); }
   void load(tag_index& into) override;
+  [[nodiscard]] bool lists(link tag) override;
 
   /// Used by one thread at a time: the one that recovers from a crash or from a killed process.
   [[nodiscard]] tag_list& list() noexcept { return list_; }
@@ -76,6 +80,7 @@ class shared_tags final : public tag_catalog {
   [[nodiscard]] std::unique_lock<std::mutex> reserve(std::string_view name, std::string_view note) override;
   void append(link tag) override;
   void load(tag_index& into) override;
+  [[nodiscard]] bool lists(link tag) override;
 
  private:
   tag_catalog* own_;
