@@ -114,7 +114,7 @@ std::uint32_t fence::heads_to(std::uint64_t head) const noexcept {
 
 bool fence::is_behind(std::uint32_t i, std::string_view key, version v) const noexcept {
   const int order = separator(i).compare(key);
-  return order > 0 || (order == 0 && newest(i) < v);
+  return order > 0 || (order == 0 && goes_on(i) && newest(i) < v);  // a key's first block has all that is newer
 }
 
 std::uint32_t fence::block_of(const sought_key& key, version v) const noexcept {

@@ -37,6 +37,17 @@ TEST_P(Extents, each_key_shows_at_each_version_what_was_packed) {
   }
 }
 
+TEST_P(Extents, each_key_shows_its_newest_record_at_any_greater_number) {
+  constexpr version beyond = ~version{0};
+  for (const auto& [key, history] : model) {
+    const auto found = e.find(key, beyond);
+    ASSERT_EQ(found ? std::optional(as_seen(*found)) : std::nullopt, find_in(model, key, version_max)) << key;
+    std::size_t records = 0;
+    e.for_each_of(key, beyond, [&](const packed_record&) { return ++records != 0; });
+    ASSERT_EQ(records, history.size()) << key;
+  }
+}
+
 TEST_P(Extents, a_key_that_was_not_packed_is_not_found) {
   for (const auto& [key, history] : model) {
     std::vector<std::string> others{key + '\0', key + '\xff', key + "a"};
