@@ -20,7 +20,9 @@ constexpr std::uint64_t extent_bytes_max = std::uint64_t{UINT32_MAX} * block_ali
 }  // namespace
 
 extent_builder::extent_builder(std::span<std::byte> to, std::uint32_t seed, std::uint64_t block_bytes)
-    : to_(to.first(std::min(to.size(), extent_bytes_max))), seed_(seed), block_bytes_(block_bytes) {
+    : to_(to.first(std::min(to.size(), extent_bytes_max))),
+      seed_(seed),
+      block_bytes_(std::min(block_bytes, block_bytes_max)) {
   header_.least = version_max;
 }
 
@@ -58,6 +60,7 @@ bool extent_builder::add(std::string_view key, const packed_record& record) {
   const std::uint64_t separators =
       (block_.empty() ? 0 : block_.key(0).size()) + 2 * (std::max(key.size(), last_key_.size()) + fence_bytes_of_block);
   if (end_ + block + second_block + fence_.size_with(separators) > to_.size()) return false;
+  if (fence_.separators_size() + separators > UINT32_MAX) return false;  // their ends have 32 bits
 
   if (!block_.empty() && (block_.size() + more > block_bytes_ || !block_.has_room())) {
     if (known_key && block_.keys() > 1) {

@@ -27,6 +27,8 @@ namespace icecore::stratum {
 
 /// Bytes of a block, except where one record is longer, or shorter records are more than a block can count.
 inline constexpr std::uint64_t block_bytes_usual = 4096;
+/// More count as these: the numbers in a block have 32 bits.
+inline constexpr std::uint64_t block_bytes_max = std::uint64_t{1} << 30;
 /// Longer values are not packed.
 inline constexpr std::uint64_t packed_value_max = std::uint64_t{16} << 20;
 
