@@ -313,6 +313,27 @@ TEST_P(Faults, a_file_truncated_by_another_program_is_noticed_before_more_is_sto
   }
 }
 
+TEST_P(Faults, a_memory_file_system_without_room_for_the_tags_is_an_error_that_says_so) {
+  options opening = GetParam().options();
+  {
+    store s(path_, opening);
+    for (int i = 0; i < 300; ++i) s.tag("tag " + std::to_string(i), std::string(2'000, 'n'));
+  }
+  opening.shared_as = folder_ / "common";
+  bool said = false;
+  for (int n = 0; n < 100 && !said; ++n) {
+    fail_call(n, ENOSPC);
+    try {
+      const store s(path_, opening);
+    } catch (const error& e) {
+      said = e.code() == errc::no_space && e.message().find("300 tags") != std::string::npos;
+    } catch (const std::bad_alloc&) {  // not yet at the tags
+    }
+  }
+  EXPECT_TRUE(said);
+  EXPECT_FALSE(std::filesystem::exists(opening.shared_as));
+}
+
 TEST(FaultsOfReading, what_was_durable_at_opening_is_not_synced_again_when_it_is_read) {
   if (!root_of(place::disk)) GTEST_SKIP() << "this machine has no place on a disk";
   const scratch folder(place::disk);

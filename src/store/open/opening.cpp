@@ -389,7 +389,13 @@ void store_core::share(const std::filesystem::path& as) {
   shared_as_ = as;
   const std::vector<tag_info> all = tags().all();
   share_tags();
-  shared_tags_->tell(all);
+  try {
+    shared_tags_->tell(all);
+  } catch (const std::bad_alloc&) {
+    raise(errc::no_space,
+          "{}: no room for the store's {} tags in the memory that the processes share; share it elsewhere", as.native(),
+          all.size());
+  }
   shared_->is.store(shared_state::phase::open, std::memory_order_release);  // release: pairs with attach()
 }
 
