@@ -32,6 +32,12 @@ void extent_builder::check_order(std::string_view key, const packed_record& reco
   if (record.value.size() > packed_value_max) {
     raise(errc::invalid_argument, "a value of {} bytes: at most {} are packed", record.value.size(), packed_value_max);
   }
+  if (record.kind > packed_kind::removal || (record.is_removal() && !record.value.empty())) {
+    raise(errc::invalid_argument,
+          "a record of kind {} with a value of {} bytes: kinds are 0, a value, and 1, a removal "
+          "without one",
+          static_cast<unsigned>(record.kind), record.value.size());
+  }
   if (record.stamped == 0 || record.stamped > version_max) {
     raise(errc::invalid_argument, "a record of version {}: from 1 to {}", record.stamped, version_max);
   }

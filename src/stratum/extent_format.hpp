@@ -46,7 +46,7 @@ namespace icecore::format {
 
 inline constexpr std::uint32_t extent_magic = 0x54584549U;  // "IEXT"
 inline constexpr std::uint64_t block_alignment = 64;
-inline constexpr std::uint32_t block_padding = 8;           // zeros behind the last value
+inline constexpr std::uint32_t block_padding = 16;          // zeros behind the last row
 inline constexpr std::uint32_t block_entries_max = 65'535;  // keys or records
 inline constexpr std::uint32_t fence_fanout = 16;
 inline constexpr unsigned packed_kind_bits = 2;

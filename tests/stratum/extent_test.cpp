@@ -263,6 +263,21 @@ TEST(ExtentBuilder, a_key_with_few_records_is_in_one_block) {
   }
 }
 
+TEST(ExtentBuilder, a_record_of_an_unknown_kind_and_a_removal_with_a_value_are_refused) {
+  aligned_bytes memory(4096);
+  extent_builder b(memory.get(), 0);
+  const auto is_refused = [&](format::packed_kind kind, std::string_view value) {
+    try {
+      return !b.add("k", {1, kind, value});
+    } catch (const error& e) {
+      return e.code() == errc::invalid_argument;
+    }
+  };
+  EXPECT_TRUE(is_refused(format::packed_kind::removal, "value"));
+  EXPECT_TRUE(is_refused(static_cast<format::packed_kind>(2), ""));
+  EXPECT_FALSE(is_refused(format::packed_kind::removal, ""));
+}
+
 TEST(ExtentBuilder, a_record_out_of_order_is_refused_with_what_is_wrong) {
   aligned_bytes memory(4096);
   const auto refused = [&](std::string_view key, version v, const char* why) {
