@@ -179,7 +179,6 @@ TEST_P(Merges, of_key_ranges_are_together_the_merge_of_all) {
     if (++i % (1 + all.size() / 4) == 0) bounds.push_back(bounds.size() % 2 == 0 ? key : key + '\0');
   }
   histories_model together;
-  std::optional<std::string_view> from;
   for (std::size_t part = 0; part <= bounds.size(); ++part) {
     generations g(all, cuts);
     memory_target target;
