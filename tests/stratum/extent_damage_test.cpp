@@ -2,12 +2,19 @@
 #include <gmock/gmock.h>
 
 #include "base/checksum.hpp"
+#include "base/memory/sanitizer.hpp"
 #include "icecore/error.hpp"
 #include "packed_model.hpp"
 #include "stratum/extent_parts.hpp"
 
 namespace icecore::stratum {
 namespace {
+
+#if defined(ICECORE_UNDER_THREAD_SANITIZER) || defined(ICECORE_UNDER_ADDRESS_SANITIZER)
+constexpr std::size_t effort = 1;  // everything takes thirty times as long
+#else
+constexpr std::size_t effort = 8;
+#endif
 
 struct DamagedExtents : testing::TestWithParam<shape> {
   histories_model model = GetParam().make();
@@ -44,7 +51,7 @@ struct DamagedExtents : testing::TestWithParam<shape> {
 
 TEST_P(DamagedExtents, each_flipped_bit_is_named_and_no_answer_is_wrong) {
   std::mt19937_64 random(9);
-  const std::size_t step = 1 + p.bytes.size() / 12'000;
+  const std::size_t step = 1 + p.bytes.size() / (1'500 * effort);
   for (std::size_t at = 0; at < p.bytes.size(); at += step) {
     const std::byte before = p.bytes[at];
     p.bytes[at] ^= std::byte{1} << (random() % 8);
@@ -103,7 +110,7 @@ void seal(std::span<std::byte> bytes, std::uint32_t seed) {
 TEST_P(DamagedExtents, a_forged_extent_is_refused_or_read_within_its_bytes) {
   std::mt19937_64 random(4);
   const std::vector<std::byte> whole(p.bytes.begin(), p.bytes.end());
-  for (int round = 0; round < 3'000; ++round) {
+  for (std::size_t round = 0; round < 400 * effort; ++round) {
     std::copy(whole.begin(), whole.end(), p.bytes.begin());
     for (std::size_t i = 1 + random() % 3; i > 0; --i) {
       // Headers and the fence decide where is read: mostly these.
