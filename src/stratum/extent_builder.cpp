@@ -26,7 +26,7 @@ extent_builder::extent_builder(std::span<std::byte> to, std::uint32_t seed, std:
   header_.least = version_max;
 }
 
-void extent_builder::check_order(std::string_view key, const packed_record& record) const {
+bool extent_builder::goes_on_with_last_key(std::string_view key, const packed_record& record) const {
   if (key.size() > key_size_max)
     raise(errc::invalid_argument, "a key of {} bytes: at most {}", key.size(), key_size_max);
   if (record.value.size() > packed_value_max) {
@@ -41,7 +41,7 @@ void extent_builder::check_order(std::string_view key, const packed_record& reco
   if (record.stamped == 0 || record.stamped > version_max) {
     raise(errc::invalid_argument, "a record of version {}: from 1 to {}", record.stamped, version_max);
   }
-  if (header_.records == 0) return;
+  if (header_.records == 0) return false;
   const int order = std::string_view(last_key_).compare(key);
   if (order > 0 || (order == 0 && last_version_ <= record.stamped)) {
     raise(errc::invalid_argument,
@@ -49,18 +49,18 @@ void extent_builder::check_order(std::string_view key, const packed_record& reco
           "their keys, and the newest of a key first",
           record.stamped, last_version_, order == 0 ? "its key" : "a greater key");
   }
+  return order == 0;
 }
 
 bool extent_builder::add(std::string_view key, const packed_record& record) {
-  check_order(key, record);
-  const bool known_key = header_.records != 0 && key == last_key_;
+  const bool known_key = goes_on_with_last_key(key, record);
   // What the record adds, and what it makes of the slots and rows that are there: longer numbers, sizes and versions,
   // aligned values (X1).
   constexpr std::uint64_t slot_max = 2 * sizeof(std::uint64_t);
   constexpr std::uint64_t row_max = packed_version_bytes_max + sizeof(std::uint32_t) + 7;
   const std::uint64_t more = (known_key ? 0 : slot_max + key.size()) + row_max + record.value.size();
   const std::uint64_t block = (block_.empty() ? 0 : block_.size() + block_.records() * (slot_max + row_max)) + more;
-  // It may come to a block of its own, of which the key is written again, or move its key to one.
+  // The record may begin a new block, which has the key again; or all records of its key move to a new block.
   const std::uint64_t second_block = key.size() + 4 * block_alignment;
   // The separator of the block that is being filled may be all of its first key.
   const std::uint64_t separators =
@@ -79,13 +79,13 @@ bool extent_builder::add(std::string_view key, const packed_record& record) {
     }
   }
   block_.add(key, record);
-  count(key, record);
+  count(key, record, known_key);
   return true;
 }
 
-void extent_builder::count(std::string_view key, const packed_record& record) {
+void extent_builder::count(std::string_view key, const packed_record& record, bool known_key) {
   if (header_.records == 0) first_key_ = key;
-  if (header_.records == 0 || key != last_key_) {
+  if (!known_key) {
     ++header_.keys;
     last_key_ = key;
   }

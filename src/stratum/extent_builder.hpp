@@ -45,9 +45,10 @@ class extent_builder {
   [[nodiscard]] std::uint64_t finish();
 
  private:
-  void check_order(std::string_view key, const packed_record& record) const;
+  /// Whether the record is of the key of the one before. errc::invalid_argument if it must not follow that one.
+  [[nodiscard]] bool goes_on_with_last_key(std::string_view key, const packed_record& record) const;
   void write_block();
-  void count(std::string_view key, const packed_record& record);
+  void count(std::string_view key, const packed_record& record, bool known_key);
 
   std::span<std::byte> to_;
   std::uint32_t seed_;

@@ -29,6 +29,7 @@ class made_tags {
  public:
   /// A place for a tag with this name and note, and for leading to it. Throws std::bad_alloc; then no tag was changed.
   [[nodiscard]] index::arena_ref reserve(index::arena& memory, std::string_view name, std::string_view note) {
+    // relaxed: whoever changes the count holds the caller's lock
     if (last_ == 0 || chunk_at(memory, last_).count.load(std::memory_order_relaxed) == chunk::tags_max) {
       const index::arena_ref fresh = memory.allocate(sizeof(chunk));  // zeroed: an empty chunk
       // release: who finds the chunk sees that it is empty
