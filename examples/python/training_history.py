@@ -79,7 +79,7 @@ def save(store, run, net, epoch, loss, score):
     with store.batch() as b:
         for name, weights in net.items():
             b.put_array(f"{run}/{name}", weights)
-        b[f"{run}/accuracy"] = np.float64(score)  # stores the exact bits
+        b.put_array(f"{run}/accuracy", np.float64(score))  # the exact bits
     return store.tag(f"{run}/epoch-{epoch}", note=f"loss {loss:.4f}, accuracy {score:.4f}")
 
 
@@ -102,8 +102,8 @@ def restore(store, data):
     """Reads epoch 7 and shows that it is exactly the network that was saved."""
     then = store.at(tag=f"main/epoch-{RESTORED}")
     score = accuracy(load(then, "main"), data[1], data[3])
-    saved = np.frombuffer(then.view("main/accuracy"))[0]
-    if score.hex() != float(saved).hex():
+    saved = float(then.get_array("main/accuracy"))
+    if score.hex() != saved.hex():
         raise SystemExit(f"epoch {RESTORED} was not reproduced: {score!r} is not {saved!r}")
     print(f"epoch {RESTORED} restored: accuracy {score:.4f}, the same to the last bit")
 
@@ -152,8 +152,7 @@ def main():
         branch = {name: weights.copy() for name, weights in old.items()}  # views are read-only
         train(store, "branch", branch, data, range(RESTORED + 1, EPOCHS + 1), rate=0.5, seed=0)
         for run in ("main", "branch"):
-            (score,) = np.frombuffer(store.view(f"{run}/accuracy"))
-            print(f"{run} ends with accuracy {score:.4f}")
+            print(f"{run} ends with accuracy {float(store.get_array(f'{run}/accuracy')):.4f}")
         print(f"{path}: {store.stats().file_bytes / 1e6:.1f} MB hold {len(store.tags())} epochs")
 
 

@@ -46,7 +46,13 @@ void note_fence() {
 
 class FeedInside : public ::testing::Test {
  protected:
-  FeedInside() : store_(folder_ / "store", setting{place::tmpfs, durability::operation}.options()) {}
+  FeedInside() : store_(folder_ / "store", alone()) {}
+  /// Nobody else writes into the pool, so that a test may compare its bytes before and after a call.
+  static options alone() {
+    options how = setting{place::tmpfs, durability::operation}.options();
+    how.publish_settled = false;
+    return how;
+  }
   void write(int version) {
     for (int i = 0; i < 20; ++i) store_.insert("key " + std::to_string(i), std::to_string(version));
     store_.tag();
