@@ -3,6 +3,7 @@
 
 #include "icecore/arrow.hpp"
 #include "icecore/changes.hpp"
+#include "icecore/compaction.hpp"
 #include "icecore/containers.hpp"
 #include "icecore/error.hpp"
 #include "icecore/feed.hpp"

@@ -232,6 +232,10 @@ struct statistics {
   std::uint64_t used_bytes;   ///< records with their headers and padding, tags, batches, segment headers
   std::uint64_t file_bytes;   ///< size of the pool file, or of all pool files together
   std::uint64_t index_bytes;  ///< memory used by the index and the lookup cache
+  std::uint64_t packed_keys;     ///< of `keys`, those that are packed: a key counts in each stratum that has it
+  std::uint64_t packed_records;  ///< of `records`, those that are packed
+  std::uint64_t packed_bytes;    ///< which these take, with what leads to them
+  std::uint64_t strata;          ///< in which they lie
   double recovery_seconds;    ///< the time that opening took
   bool recovered_from_crash;  ///< the last writer had not closed the store
   std::string path;

@@ -63,6 +63,22 @@ struct newest_condition {
   };
   what it_is = what::anything;
   version since = 0;
+  /// Whether it holds if the newest value is of this version; 0: there is none.
+  [[nodiscard]] bool holds_for(version there) const noexcept {
+    switch (it_is) {
+      case what::anything:
+        return true;
+      case what::a_value:
+        return there != 0;
+      case what::no_value:
+        return there == 0;
+      case what::of_version:
+        return there != 0 && there == since;
+    }
+    return false;
+  }
+  /// Where the history is an entry without a value: the version of the value that older layers show, or 0.
+  version below = 0;
 };
 
 /// `Heads`, rebuilt_heads, durable_heads or observed_heads, finds which record of an entry is its newest. With the
@@ -92,6 +108,18 @@ class basic_histories final : public Heads {
   /// the value that the entry itself holds; else 0. That record is as durable as a read of it must be. `v` is closed or
   /// version_max, which means the same as for start_of().
   using Heads::removal_after_first;
+
+  // ---- One record ----
+  [[nodiscard]] bool is_removal(link l) const noexcept { return at(l).is_removal(); }
+  [[nodiscard]] bool is_lost(link l) const noexcept { return at(l).is_lost(); }
+  /// Of the entry that it belongs to. A record that is the entry itself is known to be intact.
+  [[nodiscard]] std::string_view key_of_record(link l) const {
+    const record r = at(l);
+    if (r.is_entry()) return r.key();
+    verify_checksum(r.as_update().entry);
+    return at(r.as_update().entry).key();
+  }
+  [[gnu::always_inline]] void prefetch(link l) const noexcept { this->space_.prefetch(l); }
 
   /// The newest record of an entry: the entry's own first one, or what its head links to.
   [[nodiscard]] link newest(link entry) const { return newest_and_head(entry).newest; }
@@ -184,9 +212,9 @@ class basic_histories final : public Heads {
   /// For a record that is stamped.
   [[nodiscard]] bool is_as(link l, newest_condition wanted) const {
     if (wanted.it_is == newest_condition::what::anything) return true;
-    if (at(l).is_removal()) return wanted.it_is == newest_condition::what::no_value;
-    return wanted.it_is == newest_condition::what::a_value ||
-           (wanted.it_is == newest_condition::what::of_version && stamp_of(l) == wanted.since);
+    const bool is_removal = at(l).is_removal();
+    const version there = !is_removal ? stamp_of(l) : at(l).layout().is_key_alone() ? wanted.below : 0;
+    return wanted.holds_for(there);
   }
   void persist_record(link l) const;
   [[gnu::always_inline]] void set_links(record fresh, link entry, link older) const;

@@ -8,7 +8,8 @@
 //   offset 8192     live page  4 KiB   trusted only during this boot of the machine: the clock, the writer's pid
 //   offset 12288    4 KiB: the anchor of kept queries (query/query_format.hpp), else zero
 //   offset 16384    4 KiB of the first file: the lineage of a store that repair made, else zero
-//   offset 20480    zero, reserved
+//   offset 20480    4 KiB of the first file: leads to the manifest (manifest/manifest_format.hpp), else zero
+//   offset 24576    zero, reserved
 //   offset 65536    segments: each a whole number of 64 KiB granules, a 64-byte header, then records front to back
 //
 // A record starts where the one before it ended, or after at most record_padding_max zero bytes.
@@ -25,8 +26,9 @@ namespace icecore::format {
 
 inline constexpr std::uint64_t magic = 0x0045524f43454349U;  // "ICECORE\0"
 inline constexpr std::uint32_t byte_order_mark = 0x01020304U;
-inline constexpr std::uint16_t version_major = 2;  // a reader refuses other major versions than these two
+inline constexpr std::uint16_t version_major = 2;  // a reader refuses other major versions than these three
 inline constexpr std::uint16_t version_major_with_queries = 3;
+inline constexpr std::uint16_t version_major_with_manifest = 4;
 inline constexpr std::uint16_t version_minor = 3;  // a writer refuses a greater minor version
 inline constexpr std::uint16_t minor_with_lost_versions = 1;
 inline constexpr std::uint16_t minor_with_evidence = 2;
@@ -106,7 +108,7 @@ struct root {
   std::uint8_t durability;          //   97    1  of the session that wrote this root (icecore::durability)
   std::uint8_t index;               //   98    1  icecore::index_kind
   certificate_kind certificate;     //   99    1
-  std::uint8_t zero_1[4];           //  100    4
+  std::uint32_t manifest;           //  100    4  number of the manifest; 0: the store was never packed
   std::uint8_t boot_id[16];         //  104   16  of the machine's boot in which it was written
   std::uint64_t inode;              //  120    8  of the pool file; detects a copy made while a writer had it open
   std::int64_t created_ns;          //  128    8  since 1970-01-01 UTC
@@ -121,7 +123,7 @@ struct root {
 };
 static_assert(sizeof(root) == page_size);
 static_assert(offsetof(root, pool_id) == 24 && offsetof(root, file_size) == 48 && offsetof(root, state) == 96);
-static_assert(offsetof(root, certificate) == 99 && offsetof(root, zero_1) == 100);
+static_assert(offsetof(root, certificate) == 99 && offsetof(root, manifest) == 100);
 static_assert(offsetof(root, boot_id) == 104 && offsetof(root, used_end) == 136 && offsetof(root, crc) == 4092);
 static_assert(offsetof(root, epoch) == 144 && offsetof(root, anchor) == 152);
 static_assert(offsetof(root, lost) == 160 && offsetof(root, files) == 1024);
@@ -179,14 +181,16 @@ struct segment_header {
   std::uint32_t magic;       //  0  4
   std::uint32_t granules;    //  4  4  size of the segment
   std::uint32_t generation;  //  8  4  times this space was given out; seeds the records' checksums
-  std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation, seeded with pool id and place (a link)
+  std::uint32_t crc;         // 12  4  CRC32C of magic, granules, generation and an era, seeded with pool id and place
   std::uint64_t fill;        // 16  8  checked word: all bytes below this offset in the segment are certified
   std::uint64_t fill_end;    // 24  8  checked word, persistent index only: where records end; see logged_segments
   link next_free;            // 32  8  checked word, persistent index and queries: the next segment in its list
   std::uint64_t owner;       // 40  8  segments of queries only: the first half of the query's id
-  std::uint8_t zero[16];     // 48 16
+  std::uint32_t era;         // 48  4  records and indexes: how many manifests there were; the crc covers it unless it is 0
+  std::uint8_t zero[12];     // 52 12
 };
 static_assert(sizeof(segment_header) == 64 && offsetof(segment_header, fill) == 16);
+static_assert(offsetof(segment_header, era) == 48);
 static_assert(offsetof(segment_header, fill_end) == 24 && offsetof(segment_header, next_free) == 32);
 static_assert(offsetof(segment_header, owner) == 40);
 

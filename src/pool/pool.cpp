@@ -75,7 +75,8 @@ bool maybe_torn_first_root(const std::byte* page) noexcept {
 }  // namespace
 
 std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, link at) noexcept {
-  return crc32c(crc32c(pool_seed, at), &h, offsetof(format::segment_header, crc));
+  const std::uint32_t crc = crc32c(crc32c(pool_seed, at), &h, offsetof(format::segment_header, crc));
+  return h.era == 0 ? crc : crc32c(crc, std::uint64_t{h.era});
 }
 
 namespace {
@@ -401,6 +402,8 @@ segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magi
   h.fill = 0;
   h.fill_end = 0;
   h.next_free = null_link;
+  const bool has_era = magic == format::segment_magic || magic == format::index_segment_magic;
+  h.era = has_era ? era_ : 0;
   // Generation and checksum are one word: a header that was valid, of a segment that is used again, stays so.
   struct checked_generation {
     std::uint32_t generation;
@@ -423,6 +426,7 @@ segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magi
 std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim) {
   if (const auto hole = free_.lower_bound(size); hole != free_.end()) {
     const auto [hole_size, offset] = *hole;
+    file_.require_blocks(offset, size);  // it may have been given back
     claim(offset);
     auto node = free_.extract(hole);  // reused for what is left of it: needs no memory once the claim stands
     if (hole_size > size) {
@@ -460,6 +464,15 @@ void pool::clear_unused(const segment& claimed) {
   std::memset(static_cast<void*>(&header), 0, sizeof header);
   persist_->flush(&header, sizeof header);
   persist_->fence();
+}
+
+void pool::clear_content(const segment& s) noexcept {
+  const std::uint64_t end = link_offset(s.end());
+  std::uint64_t from = link_offset(s.first_record());
+  const std::uint64_t first_page = format::round_up(from, format::page_size);
+  const std::uint64_t zeroed = file_.give_back(first_page, end - first_page) ? first_page : end;
+  std::memset(base_ + from, 0, zeroed - from);
+  persist_->flush(base_ + from, zeroed - from);
 }
 
 void pool::add_free(link offset, std::uint64_t size) {

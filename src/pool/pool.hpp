@@ -88,7 +88,12 @@ class pool {
   [[nodiscard]] std::uint64_t capacity() const noexcept { return mapping_->capacity(); }
   [[nodiscard]] bool shared() const noexcept { return shared_; }
   /// What is mapped. Whoever holds it can read views into the pool, even when the pool has ended.
-  [[nodiscard]] std::shared_ptr<const void> memory() const noexcept { return mapping_; }
+  [[nodiscard]] std::shared_ptr<const void> memory() const {
+    // Who reads beside the writer keeps what is mapped from being given back, as long as views lead there.
+    if (file_.reader() == nullptr) return mapping_;
+    return std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(mapping_,
+                                                                                                   file_.reader());
+  }
   /// Gives back the addresses that were reserved for growth. The pool cannot grow any more.
   void give_up_growth() noexcept { mapping_->trim(size()); }
 
@@ -141,6 +146,10 @@ class pool {
     logged_end_ = &word;
     logged_end_at_ = place;
   }
+  /// Zeroes what lies behind a segment's header. Its blocks go back to the file system, if that can take them.
+  void clear_content(const segment& s) noexcept;
+  /// Segments of records and of indexes that are made from now on are of this era (manifest/manifest.hpp).
+  void set_era(std::uint32_t era) noexcept { era_ = era; }
   /// Gives allocate() a hole that recovery found and that is already zero.
   void add_free(link offset, std::uint64_t size);
   /// Takes all holes back.
@@ -234,6 +243,7 @@ class pool {
 
   pool_space own_space_;
   pool_space* space_ = &own_space_;
+  std::uint32_t era_ = 0;
   std::atomic<std::uint64_t>* logged_end_ = nullptr;
   link logged_end_at_ = null_link;
   std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset in the file; only this process uses them

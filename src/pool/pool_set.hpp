@@ -147,6 +147,9 @@ class pool_set {
   [[nodiscard]] segment allocate(std::uint64_t bytes, std::uint16_t number, std::uint32_t magic,
                                  const std::function<void(const segment&)>& claim);
   void add_free(link offset, std::uint64_t size) { of(offset).add_free(offset, size); }
+  void set_era(std::uint32_t era) noexcept {
+    for (pool* p : there_) p->set_era(era);
+  }
   [[nodiscard]] format::segment_header& header_of(link offset) const noexcept { return of(offset).header_of(offset); }
   /// Also false if the file is missing.
   [[nodiscard]] bool valid_header(link offset, std::uint32_t magic = format::segment_magic) const noexcept {

@@ -41,6 +41,8 @@ store_core::store_core(store_parts&& parts, heads_kind heads, const history_base
       checked_(std::move(parts.checked)),
       tags_(std::move(parts.tags)),
       synced_(std::move(parts.synced)),
+      packing_(std::move(parts.packing)),
+      packed_(std::move(parts.packed)),
       records_(&records),
       keys_(&keys),
       index_(&index),
@@ -60,6 +62,7 @@ store_core::store_core(store_parts&& parts, heads_kind heads, const history_base
       accepts_damage_(parts.accepts_damage),
       attached_(parts.attached),
       pins_(&pin_table::open(*this, memory_of_views())) {
+  if (packed_ != nullptr) packed_links_.emplace(index, records.space(), *packed_);
   // opening has made all that it found durable
   if (synced_ != nullptr) synced_->begin(clock_->now() - 1, [this] { sync(); });
 }
@@ -152,6 +155,17 @@ statistics store_core::stats() const {
   s.keys = totals.keys;
   s.records = totals.inserts + totals.removes;
   s.removes = totals.removes;
+  if (packed_ != nullptr) {
+    s.keys += packed_->keys();
+    s.records += packed_->records();
+    s.removes += packed_->removals();
+    totals.key_bytes += packed_->key_bytes();
+    totals.value_bytes += packed_->value_bytes();
+    s.packed_keys = packed_->keys();
+    s.packed_records = packed_->records();
+    s.packed_bytes = packed_->bytes();
+    s.strata = packed_->all().size();
+  }
   s.tags = tags().size();
   s.clock = clock_->now();
   s.key_bytes = totals.key_bytes;

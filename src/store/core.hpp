@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,8 @@
 #include "store/beside/settled_point.hpp"
 #include "store/check/salvage.hpp"
 #include "store/companion.hpp"
+#include "store/packed/open_strata.hpp"
+#include "store/packed/ordered.hpp"
 #include "store/read/checked_values.hpp"
 #include "store/read/entry_keys.hpp"
 #include "store/read/pin_table.hpp"
@@ -71,13 +74,22 @@ struct store_parts {
   bool accepts_damage = false;
   bool attached = false;       ///< another process has opened the store and shares it
   bool beside_writer = false;  ///< another process writes the store, and does not know of this one
+  manifest packing;                                ///< which extents are part of the store
+  std::unique_ptr<const stratum::strata> packed;   ///< these; null if there are none
 
   [[nodiscard]] bool read_only() const noexcept { return !pool->shared(); }
   [[nodiscard]] address_space space() const { return address_space(pool->bases()); }
 };
 
 /// Who finds the newest record of an entry (history/heads/).
-enum class heads_kind : std::uint8_t { rebuilt, durable, observed };
+enum class heads_kind : std::uint8_t {
+  rebuilt,
+  durable,
+  observed,
+  layered_rebuilt,  ///< these three: in a store that was packed
+  layered_durable,
+  layered_observed
+};
 
 class [[gnu::visibility("hidden")]] store_core {
  public:
@@ -87,6 +99,9 @@ class [[gnu::visibility("hidden")]] store_core {
 
   /// Makes everything durable, certifies it and marks the store clean. Nothing else may run.
   void close();
+  /// Closes a store whose root has led to a new manifest since it was opened (packed/compaction.cpp): of what this
+  /// object knows nothing counts. `left` is what the segments of the new era hold, durably.
+  void close_replaced(const record_totals& left);
   /// Lets other processes attach. Call when the store is complete.
   void share(const std::filesystem::path& as);
   /// From now on tags are told to the processes that share the store, and taken from them.
@@ -162,7 +177,19 @@ class [[gnu::visibility("hidden")]] store_core {
   /// Which engine this is. Only with_engine() and with_writer() call it.
   [[nodiscard]] heads_kind heads() const noexcept { return heads_; }
   [[nodiscard]] const history_base& records() const noexcept { return *records_; }
+  /// Of the keys of the young generation.
   [[nodiscard]] index::ordered_index& index() const noexcept { return *index_; }
+  /// What is packed; null if nothing is.
+  [[nodiscard]] const stratum::strata* packed() const noexcept { return packed_.get(); }
+  [[nodiscard]] const manifest& packing() const noexcept { return packing_; }
+  /// All keys in order, if the index orders keys: packed ones, too.
+  [[nodiscard]] const index::ordered_links& ordered() const noexcept {
+    return packed_links_ ? static_cast<const index::ordered_links&>(*packed_links_) : *index_;
+  }
+  /// No fewer keys than there are: one that is packed and was written since counts twice.
+  [[nodiscard]] std::uint64_t keys_at_most() const noexcept {
+    return index_->size() + (packed_ != nullptr ? packed_->keys() : 0);
+  }
   [[nodiscard]] const version_clock& clock() const noexcept { return *clock_; }
   [[nodiscard]] const tag_index& tags() const {
     catalog_->load(*tags_);
@@ -267,9 +294,12 @@ class [[gnu::visibility("hidden")]] store_core {
   std::unique_ptr<checked_values> checked_;
   std::unique_ptr<tag_index> tags_;
   std::unique_ptr<durable_point> synced_;  // null unless durability is deferred
+  manifest packing_;
+  std::unique_ptr<const stratum::strata> packed_;
   const history_base* records_;
   const entry_keys* keys_;
   index::ordered_index* index_;
+  std::optional<layered_links> packed_links_;  // if something is packed
   tag_catalog* catalog_;
   std::unique_ptr<shared_tags> shared_tags_;  // if processes share the store: what catalog_ is then
   heads_kind heads_;

@@ -31,20 +31,20 @@ inline version engine<Heads>::finish(const writer& w, fresh_record fresh) {
   // Read everything needed of the record, and do all other work, before the flush: a load from a line that is being
   // flushed waits until the medium has it, and after the fence the processor runs ahead into the next operation only as
   // far as its window reaches.
-  const record r = histories_->at(fresh.at);
-  const version v = histories_->stamp_of_own(r, fresh.at, fresh.layout.batched());
+  const record r = young_->at(fresh.at);
+  const version v = young_->stamp_of_own(r, fresh.at, fresh.layout.batched());
   assert(v != 0 && v <= clock_->now());  // C2: the clock never falls below a stamp
-  histories_->sample(r, fresh.at);
+  young_->sample(r, fresh.at);
   w.count(fresh.layout, fresh.layout.is_removal(), fresh.at, r.header().crc, v);
-  const written_record done = histories_type::written_of(r, fresh.at, fresh.layout.is_update());
-  histories_->commit_pending(w.pending());
+  const written_record done = young_histories::written_of(r, fresh.at, fresh.layout.is_update());
+  young_->commit_pending(w.pending());
   if (fresh.layout.batched()) {  // it was flushed with its batch
-    histories_->persist_before_link(fresh.at);
+    young_->persist_before_link(fresh.at);
   } else {
-    if (!fresh.flushed) histories_->flush_fresh(fresh.at, fresh.layout.size());
-    histories_->await_flushed(done);
+    if (!fresh.flushed) young_->flush_fresh(fresh.at, fresh.layout.size());
+    young_->await_flushed(done);
   }
-  histories_->commit(done, v, w.pending());
+  young_->commit(done, v, w.pending());
   return v;
 }
 
@@ -86,22 +86,23 @@ std::optional<version> engine<Heads>::put_if(std::string_view key, std::string_v
   const writer_lease w(*writers_);
   check_usable();  // see put()
   link entry = entry_of(key, hash);
+  wanted = over_packed(key, wanted);
   if (entry == null_link) {
-    if (wanted.it_is != newest_condition::what::no_value) return std::nullopt;
+    if (!wanted.holds_for(wanted.below)) return std::nullopt;
     const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
     const entered there = enter(*w, {as_entry, null_link, key, value, hash});
     if (there.is_new()) return finish_entry(*w, {there.entry, as_entry, there.flushed()}, hash);
     entry = there.entry;
   }
   // Check before making a useless record. link_on_top() detects what other threads change meanwhile.
-  if (!histories_->newest_is(entry, wanted)) return std::nullopt;
+  if (!young_->newest_is(entry, wanted)) return std::nullopt;
   return update(*w, entry, value, wanted);
 }
 
 template <class Heads>
 std::optional<version> engine<Heads>::update(const writer& w, link entry, std::string_view value,
                                              newest_condition wanted) {
-  histories_->prefetch_newest(entry);
+  young_->prefetch_newest(entry);
   const record_layout layout = record_layout::of_insert(value.size(), false);
   const fresh_record fresh{w.allocate(layout), layout};
   w.fill(fresh.at, layout, null_link, {}, value);
@@ -117,14 +118,33 @@ std::optional<version> engine<Heads>::remove(std::string_view key) {
   lookups_->prefetch(hash);
   const writer_lease w(*writers_);
   check_still_usable();  // see put()
-  const link entry = entry_of(key, hash);
+  link entry = entry_of(key, hash);
+  const newest_condition is_there = over_packed(key, {newest_condition::what::a_value});
+  if (entry == null_link) {
+    if (is_there.below == 0) return std::nullopt;
+    entry = enter_alone(*w, key, hash);
+  }
   // Check before making a useless record. link_on_top() detects that another thread removes the key meanwhile.
-  if (entry == null_link || histories_->is_removed(entry)) return std::nullopt;
+  if constexpr (is_layered) {
+    if (!young_->newest_is(entry, is_there)) return std::nullopt;
+  } else {
+    if (young_->is_removed(entry)) return std::nullopt;
+  }
   const record_layout layout = record_layout::of_remove(false);
   const fresh_record fresh{w->allocate(layout), layout};
-  histories_->at(fresh.at).fill(layout, null_link, {}, {});
-  if (!link_single(*w, entry, fresh, {newest_condition::what::a_value})) return std::nullopt;
+  young_->at(fresh.at).fill(layout, null_link, {}, {});
+  if (!link_single(*w, entry, fresh, is_there)) return std::nullopt;
   return finish(*w, fresh);
+}
+
+/// The key's entry; a new one has no value, so that what is packed of the key goes on to show. A removal of that is
+/// linked on it.
+template <class Heads>
+link engine<Heads>::enter_alone(const writer& w, std::string_view key, std::uint64_t hash) {
+  const record_layout layout = record_layout::of_key(key.size());
+  const entered there = enter(w, {layout, null_link, key, {}, hash});
+  if (there.is_new()) static_cast<void>(finish_entry(w, {there.entry, layout, there.flushed()}, hash));
+  return there.entry;
 }
 
 /// Links a filled record that is in no batch on top of its entry's history. If that fails, or the record is not to be
@@ -133,7 +153,7 @@ template <class Heads>
 inline bool engine<Heads>::link_single(const writer& w, link entry, fresh_record fresh, newest_condition wanted) const {
   bool linked = false;
   try {
-    linked = histories_->link_on_top(entry, fresh.at, fresh.layout, w.seed_of(fresh.at), wanted);
+    linked = young_->link_on_top(entry, fresh.at, fresh.layout, w.seed_of(fresh.at), wanted);
   } catch (...) {  // damage: thrown before the head is changed
     w.rewind(fresh.at, fresh.layout);
     throw;
@@ -146,7 +166,7 @@ inline bool engine<Heads>::link_single(const writer& w, link entry, fresh_record
 template <class Heads>
 class engine<Heads>::entry_filler final : public index::entry_factory {
  public:
-  entry_filler(const writer& w, const histories_type& histories, const new_entry& what, bool no_writeback_stalls)
+  entry_filler(const writer& w, const young_histories& histories, const new_entry& what, bool no_writeback_stalls)
       : writer_(w), histories_(histories), what_(what), no_writeback_stalls_(no_writeback_stalls) {}
   ~entry_filler() {
     // another thread was faster, or the index had no memory: no other thread has seen the entry
@@ -190,7 +210,7 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
   }
 
   const writer& writer_;
-  const histories_type& histories_;
+  const young_histories& histories_;
   new_entry what_;
   bool no_writeback_stalls_;
   link made_ = null_link;
@@ -210,7 +230,7 @@ inline typename engine<Heads>::entered engine<Heads>::enter(const writer& w, con
       return {known};
     }
   }
-  entry_filler filler(w, *histories_, what, no_writeback_stalls_);
+  entry_filler filler(w, *young_, what, no_writeback_stalls_);
   const link entry = index_->insert(what.key, filler);
   const bool is_new = filler.keep_if(entry);
   w.note_key(is_new);
@@ -218,7 +238,7 @@ inline typename engine<Heads>::entered engine<Heads>::enter(const writer& w, con
     lookups_->put(what.hash, entry);
     return {entry};
   }
-  if (!filler.stamped()) histories_type::fence_after_index_publish();
+  if (!filler.stamped()) young_histories::fence_after_index_publish();
   return {entry, filler.flushed() ? entered_as::flushed : entered_as::made};
 }
 
@@ -232,8 +252,11 @@ typename engine<Heads>::entered engine<Heads>::enter_batched(const writer& w, co
 template <class Heads>
 link reading_engine<Heads>::visible_latest(std::string_view key) const {
   if constexpr (Heads::run_ahead_of_clock) return visible_at(key, newest_shown());
-  const link entry = entry_of(key);
-  if (entry == null_link) return null_link;
+  const link entry = young_entry_of(key);
+  if (entry == null_link) {
+    if constexpr (is_layered) return visible_at(key, version_max);
+    return null_link;
+  }
   // start_of() returns null_link for a removal that the entry alone shows: that was the newest record when the head was
   // read, and it has taken effect.
   const link start = histories_->start_of(entry, version_max);
@@ -279,10 +302,15 @@ void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, co
   for (std::size_t first = 0; first < keys.size(); first += find_group) {
     const std::size_t count = std::min(find_group, keys.size() - first);
     // three passes over the whole group, so that its cache misses overlap: entries, first records to look at, answers
-    find_entries(keys.subspan(first, count), std::span(entries).first(count));
+    if (is_layered && index_->size() == 0) {
+      entries.fill(null_link);
+    } else {
+      find_entries(keys.subspan(first, count), std::span(entries).first(count));
+    }
+    if constexpr (is_layered) stand_packed(keys.subspan(first, count), at + first * at_stride, at_stride, entries);
     for (std::size_t i = 0; i < count; ++i) {
       starts[i] = entries[i] == null_link ? null_link : histories_->start_of(entries[i], version_of(first + i));
-      if (starts[i] != entries[i] && starts[i] != null_link) __builtin_prefetch(histories_->at(starts[i]).address());
+      if (starts[i] != entries[i] && starts[i] != null_link) histories_->prefetch(starts[i]);
     }
     for (std::size_t i = 0; i < count; ++i) {
       const link l =
@@ -292,6 +320,17 @@ void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, co
       } else {
         out[first + i] = value_of(l);
       }
+    }
+  }
+}
+
+/// For keys without an entry: what is packed of them at the version, in place of an entry.
+template <class Heads>
+void reading_engine<Heads>::stand_packed(std::span<const std::string_view> keys, const version* at,
+                                         std::size_t at_stride, std::span<link> entries) const {
+  if constexpr (is_layered) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (entries[i] == null_link) entries[i] = histories_->packed_at(keys[i], at[i * at_stride]);
     }
   }
 }
@@ -315,14 +354,15 @@ std::vector<std::string_view> reading_engine<Heads>::keys(const key_bounds& boun
 // ---- Closing ----
 
 /// Evidence does not count if another process may still be in a call.
-bool durable_engine::leave_for_opening() {
+template <class Heads>
+bool durable_engine<Heads>::leave_for_opening() {
   logged_segments& segments = own_.media->segments();
-  writers_->for_each_writer([&](unsigned w, const segment_tail& p, const record_totals& filled, version newest) {
-    logged_segments::log log{p.in, p.position, std::max(newest, shared_->newest_recovered), segments.before(w)};
+  this->writers_->for_each_writer([&](unsigned w, const segment_tail& p, const record_totals& filled, version newest) {
+    logged_segments::log log{p.in, p.position, std::max(newest, this->shared_->newest_recovered), segments.before(w)};
     log.totals.add(filled);
     segments.write_log(w, log);
   });
-  if (!writers_->is_alone()) return false;
+  if (!this->writers_->is_alone()) return false;
   own_.media->for_each_met([&](link granule) { own_.index->leave_evidence(granule); });
   own_.tags->leave_evidence();
   return true;
@@ -331,7 +371,14 @@ bool durable_engine::leave_for_opening() {
 template class reading_engine<rebuilt_heads>;
 template class reading_engine<durable_heads>;
 template class reading_engine<observed_heads>;
+template class reading_engine<layered<rebuilt_heads>>;
+template class reading_engine<layered<durable_heads>>;
+template class reading_engine<layered<observed_heads>>;
 template class engine<rebuilt_heads>;
 template class engine<durable_heads>;
+template class engine<layered<rebuilt_heads>>;
+template class engine<layered<durable_heads>>;
+template class durable_engine<durable_heads>;
+template class durable_engine<layered<durable_heads>>;
 
 }  // namespace icecore::detail

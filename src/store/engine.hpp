@@ -15,6 +15,7 @@
 #include "index/persistent/persistent_index.hpp"
 #include "store/beside/settled_records.hpp"
 #include "store/core.hpp"
+#include "store/packed/layered_heads.hpp"
 #include "store/persistent/dead_writers.hpp"
 
 namespace icecore::detail {
@@ -23,7 +24,10 @@ namespace icecore::detail {
 template <class Heads>
 class [[gnu::visibility("hidden")]] reading_engine : public store_core {
  public:
-  using histories_type = basic_histories<Heads>;
+  using histories_type = typename histories_of<Heads>::all;
+  using young_histories = typename histories_of<Heads>::young;
+  /// Whether histories may go on in strata.
+  static constexpr bool is_layered = histories_of<Heads>::are_layered;
 
   /// The key's value as of now.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const {
@@ -40,8 +44,22 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// The record that shows `key` in version `v` (not a removal), made durable if a reader needs that; null_link if
   /// none.
   [[nodiscard]] link visible_at(std::string_view key, version v) const {
-    const link entry = entry_of(key);
-    return entry == null_link ? null_link : entry_visible_at(entry, v);
+    const link entry = young_entry_of(key);
+    if (entry != null_link) return entry_visible_at(entry, v);
+    if constexpr (is_layered) {
+      const link l = histories_->packed_at(key, v);
+      return l == null_link || histories_->is_removal(l) ? null_link : l;
+    }
+    return null_link;
+  }
+  /// What stands for the key in scans and histories: its entry or, if it has none, its newest packed record; null_link
+  /// if the key never had a record.
+  [[nodiscard]] link standing_for(std::string_view key) const {
+    const link entry = young_entry_of(key);
+    if constexpr (is_layered) {
+      if (entry == null_link) return histories_->packed_at(key, version_max);
+    }
+    return entry;
   }
   [[nodiscard]] link visible_latest(std::string_view key) const;
   /// Records of greater versions may be in the index and the histories, and are not shown.
@@ -70,14 +88,26 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// errc::damaged if the entry is older than the instant recovery that opened the store, and is not intact.
   [[nodiscard]] std::string_view key_of(link entry) const {
     histories_->verify_checksum(entry);
+    if constexpr (is_layered) return histories_->key_of_record(entry);
     return histories_->at(entry).key();
   }
+  /// As store_core::value_of().
+  [[nodiscard, gnu::always_inline]] std::string_view value_of(link l) const {
+    if constexpr (is_layered) {
+      if (is_packed(l)) return histories_->packed().record(place_of(l)).value;
+    }
+    return store_core::value_of(l);
+  }
   [[nodiscard]] const histories_type& histories() const noexcept { return *histories_; }
+  /// Those of the young generation alone.
+  [[nodiscard]] const young_histories& young() const noexcept { return *young_; }
 
  protected:
-  reading_engine(store_parts&& parts, heads_kind kind, const histories_type& histories, const entry_keys& keys,
+  reading_engine(store_parts&& parts, heads_kind kind, const young_histories& histories, const entry_keys& keys,
                  index::ordered_index& index, tag_catalog& catalog)
-      : store_core(std::move(parts), kind, histories, keys, index, catalog), histories_(&histories) {}
+      : store_core(std::move(parts), kind, histories, keys, index, catalog),
+        young_(&histories),
+        histories_(histories, packed()) {}
 
   [[nodiscard, gnu::always_inline]] std::optional<std::string_view> shown_value(link l) const {
     if (l == null_link) return std::nullopt;
@@ -87,12 +117,22 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   [[nodiscard, gnu::always_inline]] link returned(link l) const {
     histories_->verify_checksum(l);
     histories_->persist_before_return(l);
-    return histories_->at(l).is_removal() ? null_link : l;
+    return histories_->is_removal(l) ? null_link : l;
+  }
+  /// An empty index, as after a compaction, is not asked.
+  [[nodiscard, gnu::always_inline]] link young_entry_of(std::string_view key) const {
+    if constexpr (is_layered) {
+      if (index_->size() == 0) return null_link;
+    }
+    return entry_of(key);
   }
 
-  const histories_type* histories_;
+  const young_histories* young_;
+  histories_of<Heads> histories_;
 
  private:
+  void stand_packed(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
+                    std::span<link> entries) const;
   // verify.cpp
   void check_index(const record_scan& found, verify_report& report) const override;
 };
@@ -102,6 +142,8 @@ template <class Heads>
 class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
  public:
   using typename reading_engine<Heads>::histories_type;
+  using typename reading_engine<Heads>::young_histories;
+  using reading_engine<Heads>::is_layered;
 
   version put(std::string_view key, std::string_view value);
   /// Empty, and nothing has changed, unless the key's newest record is as demanded. A key without an entry has no
@@ -112,10 +154,9 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
   std::optional<version> apply_if(const batch& operations);
 
  protected:
-  engine(store_parts&& parts, const histories_type& histories, const entry_keys& keys, index::ordered_index& index,
+  engine(store_parts&& parts, const young_histories& histories, const entry_keys& keys, index::ordered_index& index,
          tag_catalog& catalog)
-      : reading_engine<Heads>(std::move(parts), Heads::are_durable ? heads_kind::durable : heads_kind::rebuilt,
-                              histories, keys, index, catalog) {}
+      : reading_engine<Heads>(std::move(parts), kind, histories, keys, index, catalog) {}
 
   using store_core::catalog_;
   using store_core::check_may_lease;
@@ -133,8 +174,17 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
   using store_core::shared_;
   using store_core::writers_;
   using reading_engine<Heads>::histories_;
+  using reading_engine<Heads>::young_;
 
  private:
+  static constexpr heads_kind kind = Heads::are_durable
+                                         ? (is_layered ? heads_kind::layered_durable : heads_kind::durable)
+                                         : (is_layered ? heads_kind::layered_rebuilt : heads_kind::rebuilt);
+  /// The condition, with what packed records show for the key where the young generation shows nothing.
+  [[nodiscard]] newest_condition over_packed(std::string_view key, newest_condition wanted) const {
+    if constexpr (is_layered) wanted.below = histories_->packed_value_version(key);
+    return wanted;
+  }
   struct fresh_record {
     link at;
     record_layout layout;
@@ -163,6 +213,7 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
   [[gnu::always_inline]] version finish(const writer& w, fresh_record fresh);
   [[gnu::always_inline]] version finish_entry(const writer& w, fresh_record fresh, std::uint64_t hash);
   std::optional<version> update(const writer& w, link entry, std::string_view value, newest_condition wanted);
+  [[nodiscard]] link enter_alone(const writer& w, std::string_view key, std::uint64_t hash);
 
   // batch.cpp
   [[nodiscard]] entered enter_batched(const writer& w, const new_entry& what) const;
@@ -185,11 +236,12 @@ struct rebuilt_parts {
   std::unique_ptr<scanned_tags> tags;
 };
 
-class [[gnu::visibility("hidden")]] rebuilt_engine final : public engine<rebuilt_heads> {
+template <class Heads>
+class [[gnu::visibility("hidden")]] rebuilt_engine final : public engine<Heads> {
  public:
   rebuilt_engine(store_parts&& parts, rebuilt_parts&& own)
-      : engine(std::move(parts), *own.histories, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
-  ~rebuilt_engine() override { close_in_destructor(); }
+      : engine<Heads>(std::move(parts), *own.histories, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
+  ~rebuilt_engine() override { this->close_in_destructor(); }
 
  private:
   void commit_pending_writes() override {}
@@ -209,16 +261,17 @@ struct durable_parts {
   std::unique_ptr<dead_writers> killed;
 };
 
-class [[gnu::visibility("hidden")]] durable_engine final : public engine<durable_heads> {
+template <class Heads>
+class [[gnu::visibility("hidden")]] durable_engine final : public engine<Heads> {
  public:
   durable_engine(store_parts&& parts, durable_parts&& own)
-      : engine(std::move(parts), *own.histories, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
-  ~durable_engine() override { close_in_destructor(); }
+      : engine<Heads>(std::move(parts), *own.histories, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
+  ~durable_engine() override { this->close_in_destructor(); }
 
   [[nodiscard]] const logged_segments& segments() const noexcept { return own_.media->segments(); }
 
  private:
-  void commit_pending_writes() override { writers_->commit_last(*own_.histories); }
+  void commit_pending_writes() override { this->writers_->commit_last(*own_.histories); }
   [[nodiscard]] bool leave_for_opening() override;
 
   durable_parts own_;
@@ -235,10 +288,13 @@ struct observed_parts {
   std::unique_ptr<scanned_tags> tags;
 };
 
-class [[gnu::visibility("hidden")]] observed_engine final : public reading_engine<observed_heads> {
+template <class Heads>
+class [[gnu::visibility("hidden")]] observed_engine final : public reading_engine<Heads> {
  public:
-  observed_engine(store_parts&& parts, observed_parts&& own);
-  ~observed_engine() override { close_in_destructor(); }
+  observed_engine(store_parts&& parts, observed_parts&& own)
+      : reading_engine<Heads>(std::move(parts), kind, *own.histories, *own.keys, *own.index, *own.tags),
+        own_(std::move(own)) {}
+  ~observed_engine() override { this->close_in_destructor(); }
 
   version refresh() override;
 
@@ -246,9 +302,18 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
   void commit_pending_writes() override {}
   [[nodiscard]] bool leave_for_opening() override { return false; }
 
+  static constexpr heads_kind kind =
+      reading_engine<Heads>::is_layered ? heads_kind::layered_observed : heads_kind::observed;
   observed_parts own_;
   std::mutex refreshing_;
 };
+
+/// The engine that is made of these parts: one whose histories go on in strata, if there are any.
+template <template <class> class Engine, class Heads, class Own>
+[[nodiscard]] std::unique_ptr<store_core> make_engine(store_parts&& parts, Own&& own) {
+  if (parts.packed != nullptr) return std::make_unique<Engine<layered<Heads>>>(std::move(parts), std::forward<Own>(own));
+  return std::make_unique<Engine<Heads>>(std::move(parts), std::forward<Own>(own));
+}
 
 /// Opens the store that the path names, or creates it, or attaches to it.
 [[nodiscard]] std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening);
@@ -256,18 +321,39 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
 /// Calls `f` with `core` as the engine it is.
 template <class F>
 decltype(auto) with_engine(const store_core& core, F&& f) {
-  if (core.heads() == heads_kind::rebuilt) [[likely]]
-    return f(static_cast<const reading_engine<rebuilt_heads>&>(core));
-  if (core.heads() == heads_kind::durable) return f(static_cast<const reading_engine<durable_heads>&>(core));
-  return f(static_cast<const reading_engine<observed_heads>&>(core));
+  switch (core.heads()) {
+    case heads_kind::durable:
+      return f(static_cast<const reading_engine<durable_heads>&>(core));
+    case heads_kind::observed:
+      return f(static_cast<const reading_engine<observed_heads>&>(core));
+    case heads_kind::layered_rebuilt:
+      return f(static_cast<const reading_engine<layered<rebuilt_heads>>&>(core));
+    case heads_kind::layered_durable:
+      return f(static_cast<const reading_engine<layered<durable_heads>>&>(core));
+    case heads_kind::layered_observed:
+      return f(static_cast<const reading_engine<layered<observed_heads>>&>(core));
+    [[likely]] case heads_kind::rebuilt:
+      break;
+  }
+  return f(static_cast<const reading_engine<rebuilt_heads>&>(core));
 }
 /// The same, for writing. errc::read_only of a store that is open beside its writer.
 template <class F>
 decltype(auto) with_writer(store_core& core, F&& f) {
-  if (core.heads() == heads_kind::rebuilt) [[likely]]
-    return f(static_cast<engine<rebuilt_heads>&>(core));
-  if (core.heads() == heads_kind::observed) core.raise_read_only();
-  return f(static_cast<engine<durable_heads>&>(core));
+  switch (core.heads()) {
+    case heads_kind::durable:
+      return f(static_cast<engine<durable_heads>&>(core));
+    case heads_kind::layered_rebuilt:
+      return f(static_cast<engine<layered<rebuilt_heads>>&>(core));
+    case heads_kind::layered_durable:
+      return f(static_cast<engine<layered<durable_heads>>&>(core));
+    case heads_kind::observed:
+    case heads_kind::layered_observed:
+      core.raise_read_only();
+    [[likely]] case heads_kind::rebuilt:
+      break;
+  }
+  return f(static_cast<engine<rebuilt_heads>&>(core));
 }
 
 }  // namespace icecore::detail

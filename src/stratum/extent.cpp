@@ -141,6 +141,8 @@ void extent::verify(const std::function<void(std::string_view what, std::uint64_
   std::uint64_t records = 0;
   std::uint64_t keys = 0;
   std::uint64_t removals = 0;
+  std::uint64_t key_bytes = 0;
+  std::uint64_t value_bytes = 0;
   std::uint64_t sum = 0;
   version least = version_max;
   version greatest = 0;
@@ -156,8 +158,10 @@ void extent::verify(const std::function<void(std::string_view what, std::uint64_
     keys += b.keys() - (fence_.goes_on(i) ? 1 : 0);
     records += b.header().records;
     for (std::uint32_t k = 0; k < b.keys(); ++k) {
+      if (k > 0 || !fence_.goes_on(i)) key_bytes += b.key(k).size();
       b.for_each_of(k, version_max, [&](const packed_record& r) {
         removals += r.is_removal() ? 1 : 0;
+        value_bytes += r.value.size();
         return true;
       });
     }
@@ -166,7 +170,7 @@ void extent::verify(const std::function<void(std::string_view what, std::uint64_
     greatest = std::max(greatest, b.header().greatest);
   }
   if (whole && (keys != header_.keys || records != header_.records || removals != header_.removals ||
-                sum != header_.blocks_sum || least != header_.least || greatest != header_.greatest)) {
+                key_bytes != header_.key_bytes || value_bytes != header_.value_bytes || sum != header_.blocks_sum || least != header_.least || greatest != header_.greatest)) {
     report("the header's counts are not those of the blocks", place_.offset);
   }
 }

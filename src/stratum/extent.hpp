@@ -67,6 +67,36 @@ class extent {
   /// file. Reads all. Cost: O(bytes).
   void verify(const std::function<void(std::string_view what, std::uint64_t offset)>& report) const;
 
+  // ---- For who keeps places of records ----
+  /// A record: its block, its key's number there, and where its row begins, from the block's start.
+  struct record_at {
+    std::uint32_t block;
+    std::uint32_t key;
+    std::uint64_t row;
+  };
+  /// Where find() finds it.
+  [[nodiscard]] std::optional<record_at> locate(const sought_key& key, version v) const {
+    const std::uint32_t at = fence_.block_of(key, v);
+    if (at == fence::none) return std::nullopt;
+    const std::uint32_t guess = fence_.guess(at, key);
+    prefetch_slots_and_rows(at, guess);
+    const block b = block_at(at);
+    const auto [i, is_there] = b.seek(key, guess);
+    const std::uint64_t row = is_there ? b.newest_row_at(i, v) : 0;
+    if (row == 0) return std::nullopt;
+    return record_at{at, i, row};
+  }
+  /// The next older record of the same key in this extent.
+  [[nodiscard]] std::optional<record_at> older(const record_at& record) const {
+    const block b = block_at(record.block);
+    const std::uint64_t next = b.row_at(record.row).end;
+    if (next < b.rows_end(record.key)) return record_at{record.block, record.key, next};
+    if (record.key + 1 != b.keys() || record.block + 1 == blocks() || !goes_on(record.block + 1)) return std::nullopt;
+    return record_at{record.block + 1, 0, block_at(record.block + 1).rows_begin(0)};
+  }
+  /// Whether the block goes on with the key of the one before.
+  [[nodiscard]] bool goes_on(std::uint32_t block) const noexcept { return fence_.goes_on(block); }
+
   // ---- For who goes from block to block ----
   struct position {
     std::uint32_t block;
@@ -93,7 +123,6 @@ class extent {
   [[nodiscard]] format::extent_header checked_header() const;
   [[nodiscard]] fence checked_fence() const;
   [[nodiscard]] std::uint32_t slot_bytes() const noexcept;
-  /// Asks for what seek() will read of block `at` if the guess is right.
   /// Asks for what seek() will read of block `at` if the guess is right. Always inlined, as the next one: GCC takes a
   /// function that only prefetches for one without an effect, and leaves its calls out.
   [[gnu::always_inline]] void prefetch_slots(std::uint32_t at, std::uint32_t guess) const noexcept {

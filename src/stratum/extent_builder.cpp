@@ -87,10 +87,12 @@ void extent_builder::count(std::string_view key, const packed_record& record, bo
   if (header_.records == 0) first_key_ = key;
   if (!known_key) {
     ++header_.keys;
+    header_.key_bytes += key.size();
     last_key_ = key;
   }
   last_version_ = record.stamped;
   ++header_.records;
+  header_.value_bytes += record.value.size();
   header_.removals += record.is_removal() ? 1 : 0;
   header_.least = std::min(header_.least, record.stamped);
   header_.greatest = std::max(header_.greatest, record.stamped);

@@ -30,7 +30,7 @@ inline constexpr std::uint64_t block_bytes_usual = 4096;
 /// More count as these: the numbers in a block have 32 bits.
 inline constexpr std::uint64_t block_bytes_max = std::uint64_t{1} << 30;
 /// Longer values are not packed.
-inline constexpr std::uint64_t packed_value_max = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t packed_value_max = std::uint64_t{1} << 30;
 
 class extent_builder {
  public:

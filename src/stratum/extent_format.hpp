@@ -72,11 +72,14 @@ struct extent_header {
   std::uint32_t blocks;       //  80  4
   std::uint32_t fence_crc;    //  84  4  CRC32C of the fence, seeded
   std::uint32_t prefix_size;  //  88  4  of the bytes that all keys of the extent share
-  std::uint8_t zero[36];      //  92 36
+  std::uint32_t zero_1;       //  92  4
+  std::uint64_t key_bytes;    //  96  8  of the keys that begin here
+  std::uint64_t value_bytes;  // 104  8
+  std::uint8_t zero_2[16];    // 112 16
 };
 static_assert(sizeof(extent_header) == 128 && offsetof(extent_header, records) == 16);
 static_assert(offsetof(extent_header, greatest) == 48 && offsetof(extent_header, fence_at) == 64);
-static_assert(offsetof(extent_header, fence_crc) == 84 && offsetof(extent_header, zero) == 92);
+static_assert(offsetof(extent_header, fence_crc) == 84 && offsetof(extent_header, key_bytes) == 96);
 static_assert(std::is_trivially_copyable_v<extent_header>);
 
 namespace block_flags {

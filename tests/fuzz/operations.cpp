@@ -20,7 +20,7 @@ constexpr std::size_t steps_max_closely = 32;
 [[nodiscard]] bool is_costly(step::kind kind) {
   using enum step::kind;
   return kind == latest || kind == misuse || kind == compare || kind == reopen || kind == reopen_read_only ||
-         kind == crash;
+         kind == crash || kind == pack;
 }
 
 /// What the first byte of a step stands for: writes mostly, and seldom what is costly.

@@ -16,7 +16,7 @@ namespace {
 class memory_target final : public extent_target {
  public:
   explicit memory_target(std::size_t bytes = 1 << 20) : room_(bytes) {}
-  room begin() override {
+  room begin(std::uint64_t /*at_least*/) override {
     if (begun_ == rooms_max) raise_no_space();
     ++begun_;
     memory_.emplace_back(room_);

@@ -27,8 +27,8 @@ LAYERS = {
     "index": {"base", "pool"},
     "history": {"base", "pool"},
     "stratum": {"base"},
-    "store": {"base", "pool", "index", "history"},
-    "query": {"base", "filter", "pool", "index", "history", "store"},
+    "store": {"base", "pool", "index", "history", "stratum"},
+    "query": {"base", "filter", "pool", "index", "history", "stratum", "store"},
     "cluster": {"base"},
 }
 # Folders that use icecore as its users do: through the public headers alone.

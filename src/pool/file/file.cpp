@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -98,10 +99,19 @@ pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
   if (descriptor_ < 0) raise_not_opened(errno, false);
   try {
     check_kind();
+    auto held = std::make_shared<lock_descriptor>([&] { return ::open(path.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
+    // It waits for who gives space back just now. Where there are no such locks, no space is given back either.
+    if (held->get() >= 0) static_cast<void>(::flock(held->get(), LOCK_SH));
+    reader_ = std::move(held);
   } catch (...) {
     ::close(descriptor_);
     throw;
   }
+}
+
+std::shared_ptr<const void> pool_file::without_readers() const {
+  if (!locks_ || ::flock(locks_->get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+  return {this, [](const pool_file* file) { ::flock(file->locks_->get(), LOCK_UN); }};
 }
 
 /// Takes no lock: it would refuse the process that is making a store here.
@@ -333,6 +343,20 @@ void pool_file::sync_with_directory() const {
   // some file systems report that they cannot sync directories; their names are as durable as they can be
   if (failed != 0 && failed != EINVAL && failed != ENOTSUP)
     raise_errno(failed, "fsync of its directory", path_.native());
+}
+
+bool pool_file::give_back(std::uint64_t from, std::uint64_t size) const noexcept {
+  constexpr int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  int failed = 0;
+  do {
+    failed = ::fallocate(descriptor_, punch, static_cast<off_t>(from), static_cast<off_t>(size)) != 0 ? errno : 0;
+  } while (failed == EINTR);
+  return failed == 0;
+}
+
+void pool_file::require_blocks(std::uint64_t from, std::uint64_t size) const {
+  const int failed = allocate(descriptor_, from, from + size);
+  if (failed != 0) raise_errno(failed, fmt::format("allocating {} bytes at {}", size, from), path_.native());
 }
 
 void pool_file::set_size(std::uint64_t size) const {

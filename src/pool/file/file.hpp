@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -49,6 +50,18 @@ class pool_file {
   void shrink(std::uint64_t size) const noexcept;
   /// New space is a hole: write to it before any thread stores to it through a mapping.
   void set_size(std::uint64_t size) const;
+  /// Gives the blocks of whole pages back to the file system: they are a hole. Durable after a sync. False, and nothing
+  /// has changed, if the file system cannot.
+  [[nodiscard]] bool give_back(std::uint64_t from, std::uint64_t size) const noexcept;
+  /// Allocates what is a hole there, so that no later store can fail. errc::no_space.
+  void require_blocks(std::uint64_t from, std::uint64_t size) const;
+
+  // ---- Readers without a lock on the file (store/beside/) ----
+  /// What such a reader holds, as long as it may look at the file; null for everyone else.
+  [[nodiscard]] const std::shared_ptr<const void>& reader() const noexcept { return reader_; }
+  /// While it lives, no such reader is there, and one that comes waits. Null if there is one, or if the file system
+  /// cannot tell.
+  [[nodiscard]] std::shared_ptr<const void> without_readers() const;
   /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
   /// Restores the state before a failed creation: no file, or an empty one if there was one.
@@ -82,6 +95,7 @@ class pool_file {
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::optional<lock_descriptor> locks_;  // none beside the writer
+  std::shared_ptr<const void> reader_;
   bool created_ = false;
 };
 

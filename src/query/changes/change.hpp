@@ -25,11 +25,11 @@ struct change_at {
 template <class Engine>
 [[nodiscard]] bool changes_nothing(const Engine& engine, link record) {
   const auto& histories = engine.histories();
-  if (!histories.at(record).is_removal()) return false;
+  if (!histories.is_removal(record)) return false;
   const link before = histories.older(record);
   if (before == null_link) return true;
   histories.verify_checksum(before);
-  return histories.at(before).is_removal();
+  return histories.is_removal(before);
 }
 
 /// Appends the changes of an entry in (after, up_to], oldest first. They are as durable as a read of them must be.
@@ -62,7 +62,7 @@ template <class Engine>
   state_before found;
   for (link l = histories.older(record); l != null_link; l = histories.older(l)) {
     histories.verify_checksum(l);
-    if (histories.at(l).is_removal()) continue;
+    if (histories.is_removal(l)) continue;
     found.never = false;
     if (l == histories.older(record)) found.shown = l;
     break;
@@ -88,7 +88,7 @@ class change_block {
   void add(const Engine& engine, const change_at& what, needs_of reads) {
     const std::size_t i = rows_.size++;
     const row_mask bit = row_mask{1} << i;
-    const bool removed = engine.histories().at(what.record).is_removal();
+    const bool removed = engine.histories().is_removal(what.record);
     keys_[i] = key_of_record(engine, what.record);
     versions_[i] = what.at;
     values_[i] = removed || !reads.value ? std::string_view() : engine.value_of(what.record);

@@ -35,7 +35,7 @@ void append_shown(const Engine& engine, link entry, const std::vector<version>& 
     const auto first = static_cast<std::size_t>(from - versions.begin());
     histories.verify_checksum(l);
     if (end == versions.size()) histories.persist_before_return(l);  // and so are the older ones (H2)
-    if (!histories.at(l).is_removal()) out.push_back({{stamped, l}, first, end - 1});
+    if (!histories.is_removal(l)) out.push_back({{stamped, l}, first, end - 1});
     end = first;
     l = end == 0 ? null_link : histories.find_from(l, versions[end - 1]);
   }

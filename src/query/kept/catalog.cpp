@@ -175,7 +175,7 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, std
   const std::scoped_lock mine(mutex_);
   refresh();
   const std::vector<std::byte> bytes = what.encoded();
-  const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, core_->index().size()});
+  const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, core_->keys_at_most()});
   try {
     auto made = std::make_shared<kept_query>(*this, at, what, std::move(where));
     known_[at] = made;

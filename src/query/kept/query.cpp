@@ -29,7 +29,7 @@ std::int64_t now_ns() {
 
 /// Cuts the keys at about equal distances.
 std::vector<std::string> borders_of(const detail::store_core& core, const key_bounds& within) {
-  const std::uint64_t wanted = std::min<std::uint64_t>(detail::parts_max, core.index().size() / detail::part_keys_min);
+  const std::uint64_t wanted = std::min<std::uint64_t>(detail::parts_max, core.keys_at_most() / detail::part_keys_min);
   std::vector<std::string> borders;
   if (wanted < 2) return borders;
   // Definitions must fit into a segment; long keys make fewer parts.

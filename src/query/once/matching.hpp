@@ -117,7 +117,7 @@ template <class Engine>
                                                               const std::vector<key_range>& ranges,
                                                               std::shared_ptr<const sorted_keys>& kept,
                                                               unsigned threads = 1) {
-  if (kept == nullptr && !engine.index().orders_keys() && are_single_keys(ranges)) {
+  if (kept == nullptr && !engine.index().orders_keys() && engine.packed() == nullptr && are_single_keys(ranges)) {
     std::vector<link> found;
     for (const key_range& r : ranges) {
       if (const link entry = engine.index().find(r.from); entry != null_link) found.push_back(entry);
@@ -216,7 +216,8 @@ template <class Engine, typename Make, typename Visit>
 void visit_matches(const Engine& engine, version at, const filter_program& where, needs_of reads, unsigned threads,
                    keys_come order, const Make& make, const Visit& visit) {
   const std::vector<key_range> ranges = where.key_ranges();
-  if (order == keys_come::in_any_order && !engine.index().orders_keys() && !are_single_keys(ranges)) {
+  const bool index_has_all = engine.packed() == nullptr;
+  if (order == keys_come::in_any_order && index_has_all && !engine.index().orders_keys() && !are_single_keys(ranges)) {
     visit_matches_of(engine, index_ordered_parts<Engine>(engine, threads), at, where, reads, threads, make, visit);
   } else {
     visit_matches_of(engine, key_ordered_parts<Engine>(engine, ranges, threads), at, where, reads, threads, make,

@@ -69,10 +69,12 @@ std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path
   parts.pool = std::make_unique<pool_set>(path, opening, beside_writer{});
   pool_set& pools = *parts.pool;
   observed_parts own;
-  own.records = std::make_unique<settled_records>(pools);
+  const format::root root = pools.roots().read();
+  parts.packing = manifest_of(pools);
+  own.records = std::make_unique<settled_records>(pools, parts.packing.era);
   const auto now = own.records->settled();
   if (!now) return nullptr;
-  const format::root root = pools.roots().read();
+  parts.packed = open_strata(pools, parts.packing);
   if (root.epoch != now->epoch) return nullptr;  // another process has begun to open it
 
   parts.memory = std::make_shared<index::arena>(index::arena_options{.huge_pages = opening.huge_pages});
@@ -104,38 +106,44 @@ std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path
   parts.shared->recovered = totals_of(found);
   parts.shared->newest_recovered = now->version;
   parts.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return std::make_unique<observed_engine>(std::move(parts), std::move(own));
+  return make_engine<observed_engine, observed_heads>(std::move(parts), std::move(own));
 }
 
-observed_engine::observed_engine(store_parts&& parts, observed_parts&& own)
-    : reading_engine(std::move(parts), heads_kind::observed, *own.histories, *own.keys, *own.index, *own.tags),
-      own_(std::move(own)) {}
-
-version observed_engine::refresh() {
-  check_usable();
+template <class Heads>
+version observed_engine<Heads>::refresh() {
+  this->check_usable();
   const std::scoped_lock one_at_a_time(refreshing_);
-  const version shown = clock_->now() - 1;
+  const version shown = this->clock_->now() - 1;
   const auto now = own_.records->settled();
   if (!now || now->version <= shown) return shown;
+  if (const auto root = newest_root(this->pool_->first().base()); root && root->manifest != this->packing_.number) {
+    raise(errc::closed,
+          "{}: was packed (compact) since this reader opened it; what the reader has goes on to be valid, but to see "
+          "what was written since, open the store again",
+          this->pool_->file().path().native());
+  }
   const std::vector<settled_part> found = own_.records->read(*now, 1, {});
   raise_heads(*own_.histories, found);
   for (const settled_part& part : found) {
-    for (const link entry : part.entries) static_cast<void>(index_->insert(own_.keys->key_of(entry), entry));
+    for (const link entry : part.entries) static_cast<void>(this->index_->insert(own_.keys->key_of(entry), entry));
   }
   {
     // a checkpoint's cut, and counts, are of one version
-    const std::scoped_lock as_a_tag(tag_mutex_);
-    const writer_set::gate stopped(*writers_);
-    add_tags(*tags_, *own_.histories, found);  // last of what can fail
+    const std::scoped_lock as_a_tag(this->tag_mutex_);
+    const writer_set::gate stopped(*this->writers_);
+    add_tags(*this->tags_, *own_.histories, found);  // last of what can fail
     own_.records->keep();
-    for (pool* p : pool_->files()) p->set_used_end(now->ends[p->number()]);
-    shared_->recovered.add(totals_of(found));
-    shared_->writers.filled.forget(now->version);  // feeds find changes among all keys
+    for (pool* p : this->pool_->files()) p->set_used_end(now->ends[p->number()]);
+    this->shared_->recovered.add(totals_of(found));
+    this->shared_->writers.filled.forget(now->version);  // feeds find changes among all keys
     // seq_cst, as a tick (H3): who learns of the version sees its records
     own_.clock->store(now->version + 1, std::memory_order_seq_cst);
   }
-  shared_->closed_versions.ring();
+  this->shared_->closed_versions.ring();
   return now->version;
 }
+
+template class observed_engine<observed_heads>;
+template class observed_engine<layered<observed_heads>>;
 
 }  // namespace icecore::detail

@@ -8,6 +8,7 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "history/history.hpp"
+#include "pool/manifest/manifest_format.hpp"
 #include "pool/query/query_format.hpp"
 #include "pool/root/boot.hpp"
 #include "store/open/record_scan.hpp"
@@ -102,16 +103,18 @@ void settled_records::look_at(link from, link to, std::vector<area>& others) {
       return;
     }
     const bool known = h.magic == format::segment_magic || h.magic == format::index_segment_magic ||
-                       h.magic == format::query_segment_magic;
+                       h.magic == format::query_segment_magic || h.magic == format::packed_segment_magic ||
+                       h.magic == format::manifest_segment_magic || h.magic == format::free_segment_magic;
     const std::uint64_t size = std::uint64_t{h.granules} * format::granule_size;
     const bool valid = known && size != 0 && size <= to - at && h.crc == header_crc(h, p.codec().pool_seed(), at);
-    if (valid && h.magic == format::segment_magic) {
+    if (valid && h.magic == format::segment_magic && h.era >= era_) {
       const segment found{at, size, h.generation};
       now_.places.push_back({found, found.first_record()});
       at += size;
       continue;
     }
-    const use by = !valid ? use::unknown : h.magic == format::index_segment_magic ? use::index : use::queries;
+    const bool stays = h.magic == format::index_segment_magic || h.magic == format::packed_segment_magic;
+    const use by = !valid ? use::unknown : stays ? use::index : use::queries;
     const link end = at + (valid ? size : format::granule_size);
     if (!others.empty() && others.back().to == at && others.back().by == by) {
       others.back().to = end;

@@ -1,7 +1,7 @@
 // What readers beside the writer may show: the reader's part. It finds the records of settled versions in the files
 // that another process writes, and reads each of them once. It changes nothing, and asks the writer for nothing.
 //
-//   settled_records records(pools);
+//   settled_records records(pools, era);
 //   if (const auto now = records.settled()) {                    // empty: the writer is still opening the store
 //     auto parts = records.read(*now, threads, progress);        // all records of versions up to now->version
 //     ...
@@ -55,7 +55,8 @@ struct settled_part {
 
 class settled_records final : public segment_source {
  public:
-  explicit settled_records(pool_set& in) noexcept : pool_(&in) {}
+  /// Segments of a lesser era than this hold nothing any more.
+  settled_records(pool_set& in, std::uint32_t era) noexcept : pool_(&in), era_(era) {}
 
   /// Empty while a process is opening the store, and of a store whose writer was in another boot of this machine, or
   /// on another machine: what that one has in its memory is not here.
@@ -96,6 +97,7 @@ class settled_records final : public segment_source {
   [[noreturn]] void raise_missing(link at) const;
 
   pool_set* pool_;
+  std::uint32_t era_;
   progress_of_reading kept_;
   progress_of_reading now_;  // of the last read()
 };

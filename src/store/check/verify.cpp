@@ -113,7 +113,7 @@ namespace detail {
 template <class Heads>
 void reading_engine<Heads>::check_index(const record_scan& found, verify_report& report) const {
   const auto note = [&](link at, const char* structure, std::string what, link entry) {
-    std::string key(histories_->at(entry).key());  // as it is, damaged or not
+    std::string key(young_->at(entry).key());  // as it is, damaged or not
     report.damages.push_back({at, structure, std::move(what), std::move(key), std::nullopt});
   };
   // What is read here may be damaged: then reading it throws.
@@ -137,10 +137,10 @@ void reading_engine<Heads>::check_index(const record_scan& found, verify_report&
     }
     if constexpr (!Heads::are_durable) continue;
     for (const link update : part.updates) {
-      const record r = histories_->at(update);
+      const record r = young_->at(update);
       const link entry = r.as_update().entry;
       attempt(entry, "entry", entry, [&] {
-        if (histories_->at(histories_->newest(entry)).header().depth < r.header().depth)
+        if (young_->at(young_->newest(entry)).header().depth < r.header().depth)
           note(entry, "entry", "the entry's head does not lead to its newest record", entry);
       });
     }
@@ -163,7 +163,7 @@ void reading_engine<Heads>::check_index(const record_scan& found, verify_report&
   if (const auto met = damage_met([&] { catalog_->load(*tags_); })) return note_whole("tag", *met);
   for (const auto& part : found.parts()) {
     for (const link l : part.tags) {
-      if (tags_->find(histories_->stamp_of(l))) continue;
+      if (tags_->find(young_->stamp_of(l))) continue;
       // Another thread may have listed it, and still wait for a sync before it shows it.
       bool is_listed = false;
       if (const auto met = damage_met([&] { is_listed = !attached() && catalog_->lists(l); })) {
@@ -171,7 +171,7 @@ void reading_engine<Heads>::check_index(const record_scan& found, verify_report&
       }
       if (is_listed) continue;
       report.damages.push_back(
-          {l, "tag", "the index's list of tags lacks this tag", std::nullopt, histories_->stamp_of(l)});
+          {l, "tag", "the index's list of tags lacks this tag", std::nullopt, young_->stamp_of(l)});
     }
   }
 }
@@ -179,6 +179,9 @@ void reading_engine<Heads>::check_index(const record_scan& found, verify_report&
 template void reading_engine<rebuilt_heads>::check_index(const record_scan& found, verify_report& report) const;
 template void reading_engine<observed_heads>::check_index(const record_scan& found, verify_report& report) const;
 template void reading_engine<durable_heads>::check_index(const record_scan& found, verify_report& report) const;
+template void reading_engine<layered<rebuilt_heads>>::check_index(const record_scan& found, verify_report& report) const;
+template void reading_engine<layered<observed_heads>>::check_index(const record_scan& found, verify_report& report) const;
+template void reading_engine<layered<durable_heads>>::check_index(const record_scan& found, verify_report& report) const;
 
 }  // namespace detail
 

@@ -46,6 +46,10 @@ struct [[gnu::visibility("hidden")]] record_log::content {
     if (found.crashed()) {
       raise(errc::copied, "{}: its writer has not closed it; open it as a store and close it first", path.native());
     }
+    if (from.roots().read().manifest != 0) {
+      raise(errc::unsupported_format, "{}: has packed versions, which are in no log; open it as a store",
+            path.native());
+    }
     clock = from.roots().read().clock;
     lost = lost_versions_of(from.roots().read());
     pool_id = from.id();

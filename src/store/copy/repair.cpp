@@ -249,6 +249,12 @@ repair_report repair(const repair_options& how) {
   reading.crash = how.crash;
   reading.on_progress = how.on_progress;
   const auto opened = detail::open_store(how.from, reading);
+  if (opened->packed() != nullptr) {
+    raise(errc::unsupported_format,
+          "{}: has packed versions, which repair cannot rebuild yet; icecore verify names what is damaged, and what is "
+          "intact can be read with a store opened for reading (icecore dump)",
+          how.from.native());
+  }
   const auto& from = static_cast<const damaged_store&>(*opened);
   repair_report report;
   sort_findings(*opened, report);

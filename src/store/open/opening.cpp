@@ -206,6 +206,9 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   parts.kind = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
   parts.hash_seed = hash_seed_for(parts.kind, root, opening);
   parts.accepts_damage = opening.accept_damage;
+  parts.packing = manifest_of(*pool);
+  parts.packed = open_strata(*pool, parts.packing);
+  pool->set_era(parts.packing.era);
   if (pool->shared() && pool->durability().deferred) parts.synced = std::make_unique<durable_point>();
   parts.memory = std::move(memory);
   parts.pool = std::move(pool);
@@ -278,12 +281,12 @@ std::unique_ptr<store_core> attached_engine(store_parts&& parts, const format::r
   if (parts.kind != index_kind::persistent) {
     rebuilt_parts made = rebuilt_parts_of(parts);
     made.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
-    return std::make_unique<rebuilt_engine>(std::move(parts), std::move(made));
+    return make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(made));
   }
   durable_parts made =
       durable_parts_in(parts, root, root.epoch, anchor_is::in_use, history_base(history_parts_of(parts)));
   made.histories->set_unverified_up_to(parts.shared->newest_recovered);
-  return std::make_unique<durable_engine>(std::move(parts), std::move(made));
+  return make_engine<durable_engine, durable_heads>(std::move(parts), std::move(made));
 }
 
 std::unique_ptr<store_core> attach(const std::filesystem::path& path, const options& opening) {

@@ -12,6 +12,8 @@
 
 #include "base/bytes.hpp"
 #include "base/threads.hpp"
+#include "pool/manifest/manifest_format.hpp"
+#include "pool/query/query_format.hpp"
 #include "pool/query/query_space.hpp"
 #include "pool/root/boot.hpp"
 #include "store/open/session.hpp"
@@ -39,7 +41,12 @@ struct record_scan::reading {
 };
 
 record_scan::record_scan(const pool_set& in, const record_scan_options& how, store_is is)
-    : pool_(&in), how_(how), is_(is), root_(in.roots().read()), parts_(std::max(1U, how.threads)) {
+    : pool_(&in),
+      how_(how),
+      is_(is),
+      root_(in.roots().read()),
+      packed_(manifest_of(in)),
+      parts_(std::max(1U, how.threads)) {
   same_boot_ = written_this_boot(root_);
   if (crashed()) ended_by_ = what_crashed(in, how_.crash);
   keep_all_ = memory_survived() || root_.durability == static_cast<std::uint8_t>(durability::operation);
@@ -85,28 +92,11 @@ void record_scan::find_segments_in(const pool& p) {
   // one root decides: if it says that the store is closed, the other roots say so too
   const std::uint64_t used_end = p.roots().read().used_end;
   const link end = make_link(p.number(), is_ == store_is::closed ? std::min(used_end, size) : size);
-  const auto is_segment = [&](link at) { return at + format::granule_size <= end && p.valid_header(at); };
-  const auto is_of_index = [&](link at) {
-    return at + format::granule_size <= end && p.valid_header(at, format::index_segment_magic);
-  };
-  const auto is_of_query = [&](link at) {
-    return at + format::granule_size <= end && p.valid_header(at, format::query_segment_magic);
-  };
   for (link at = make_link(p.number(), format::first_segment_offset); at < end;) {
-    if (is_segment(at)) {
+    if (const segment_kind kind = kind_of(at, end); kind != segment_kind::none) {
       const segment s = p.segment_at(at);
-      segments_.push_back({s, s.first_record()});
+      note(s, kind);
       at = s.end();
-      continue;
-    }
-    if (is_of_index(at)) {
-      index_segments_.push_back(p.segment_at(at));
-      at = index_segments_.back().end();
-      continue;
-    }
-    if (is_of_query(at)) {
-      query_segments_.push_back(p.segment_at(at));
-      at = query_segments_.back().end();
       continue;
     }
     if (const std::uint64_t damaged = size_of_damaged_query_segment(at); damaged != 0) {
@@ -115,9 +105,52 @@ void record_scan::find_segments_in(const pool& p) {
       continue;
     }
     link next = at + format::granule_size;
-    while (next < end && !is_segment(next) && !is_of_index(next) && !is_of_query(next)) next += format::granule_size;
+    while (next < end && kind_of(next, end) == segment_kind::none) next += format::granule_size;
     find_headerless(at, std::min(next, end));
     at = next;
+  }
+}
+
+/// What the manifest says decides whether a segment counts: one of records or of an index by its era, a packed one by
+/// its name.
+record_scan::segment_kind record_scan::kind_of(link at, link end) const noexcept {
+  if (at + format::granule_size > end) return segment_kind::none;
+  const pool& p = pool_->of(at);
+  const format::segment_header& h = p.header_of(at);
+  if (!p.valid_header(at, h.magic)) return segment_kind::none;
+  switch (h.magic) {
+    case format::segment_magic:
+      return h.era < packed_.era ? segment_kind::outdated : segment_kind::records;
+    case format::index_segment_magic:
+      return h.era < packed_.era ? segment_kind::outdated : segment_kind::index;
+    case format::query_segment_magic:
+      return segment_kind::queries;
+    case format::packed_segment_magic:
+    case format::manifest_segment_magic:
+      return packed_.names(at) ? segment_kind::packed : segment_kind::outdated;
+    case format::free_segment_magic:
+      return segment_kind::free;
+    default:
+      return segment_kind::none;
+  }
+}
+
+void record_scan::note(const segment& s, segment_kind kind) {
+  switch (kind) {
+    case segment_kind::records:
+      return segments_.push_back({s, s.first_record()});
+    case segment_kind::index:
+      return index_segments_.push_back(s);
+    case segment_kind::queries:
+      return query_segments_.push_back(s);
+    case segment_kind::packed:
+      return packed_segments_.push_back(s);
+    case segment_kind::free:
+      return free_segments_.push_back(s);
+    case segment_kind::outdated:
+      return outdated_segments_.push_back(s);
+    case segment_kind::none:
+      return;
   }
 }
 
@@ -145,7 +178,8 @@ void record_scan::map_granules() {
     o.segment_of_granule.assign(o.size / format::granule_size + 1, 0);
     o.used_end = make_link(p->number(), format::first_segment_offset);
   }
-  for (const auto* others : {&index_segments_, &query_segments_, &damaged_query_segments_}) {
+  for (const auto* others : {&index_segments_, &query_segments_, &damaged_query_segments_, &packed_segments_,
+                             &free_segments_, &outdated_segments_}) {
     for (const segment& s : *others) {
       of_pool& o = of_pools_[link_pool(s.offset)];
       o.used_end = std::max(o.used_end, s.end());

@@ -28,6 +28,7 @@
 
 #include "history/history.hpp"
 #include "icecore/options.hpp"
+#include "pool/manifest/manifest.hpp"
 #include "pool/pool_set.hpp"
 #include "store/write/writer.hpp"
 
@@ -96,6 +97,10 @@ class record_scan {
   [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
   /// The segments of kept queries: they hold no records.
   [[nodiscard]] const std::vector<segment>& query_segments() const noexcept { return query_segments_; }
+  /// Segments that are free space: zeros behind their headers.
+  [[nodiscard]] const std::vector<segment>& free_segments() const noexcept { return free_segments_; }
+  /// Segments of whatever kind that are part of the store no more: a manifest says so, or no manifest names them.
+  [[nodiscard]] const std::vector<segment>& outdated_segments() const noexcept { return outdated_segments_; }
   /// To which the lists of queries lead, but whose headers are damaged.
   [[nodiscard]] const std::vector<segment>& damaged_query_segments() const noexcept { return damaged_query_segments_; }
   /// The end of the last segment in that file.
@@ -165,6 +170,10 @@ class record_scan {
 
   record_scan(const pool_set& in, const record_scan_options& how, store_is is);
   void find_segments_in(const pool& p);
+  enum class segment_kind : std::uint8_t { none, records, index, queries, packed, free, outdated };
+  /// What the segment at `at` is; none if no valid header is there.
+  [[nodiscard]] segment_kind kind_of(link at, link end) const noexcept;
+  void note(const segment& s, segment_kind kind);
   [[nodiscard]] std::uint64_t size_of_damaged_query_segment(link at);
   void note_missing_files();
   void find_headerless(link from, link end);
@@ -228,6 +237,7 @@ class record_scan {
   record_scan_options how_;
   store_is is_;
   format::root root_;
+  manifest packed_;
   bool same_boot_ = false;
   crash_kind ended_by_ = crash_kind::process;  // what ended the last session, if it was not closed
   bool keep_all_ = false;
@@ -237,6 +247,9 @@ class record_scan {
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;
   std::vector<segment> query_segments_;
+  std::vector<segment> packed_segments_;  // and the one of the manifest
+  std::vector<segment> free_segments_;
+  std::vector<segment> outdated_segments_;
   std::vector<segment> damaged_query_segments_;
   std::optional<std::vector<segment>> listed_;  // to which the queries' lists lead
   bool fills_unverified_ = false;               // fewer records were found than a clean close has certified

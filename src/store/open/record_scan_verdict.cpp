@@ -127,7 +127,7 @@ record_totals record_scan::totals() const {
 }
 
 version record_scan::newest() const {
-  version newest = 0;
+  version newest = packed_.greatest;
   for (const auto& p : parts_) newest = std::max(newest, p.newest);
   return newest;
 }

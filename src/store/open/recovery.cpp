@@ -70,12 +70,20 @@ std::unique_ptr<store_core> recovery::run() {
     recover_queries(found);
     if (found.crashed()) begin_session(found);
     histories_->set_durable(found.segments());
+    // Both root pages lead to the newest manifest by now (begin_session), so what it does not name is nobody's (A10).
+    const bool given_back = give_back(p, found.outdated_segments());
+    if (!index_durable) {  // else all free space would be taken for records, with its blocks
+      for (const segment& s : found.free_segments()) p.add_free(s.offset, s.size);
+      if (given_back) {
+        for (const segment& s : found.outdated_segments()) p.add_free(s.offset, s.size);
+      }
+    }
     if (index_durable) durable = build_durable_index(found, sorted);
   }
   parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (durable) return std::make_unique<durable_engine>(std::move(parts_), std::move(*durable));
+  if (durable) return make_engine<durable_engine, durable_heads>(std::move(parts_), std::move(*durable));
   rebuilt->histories = std::move(histories_);
-  return std::make_unique<rebuilt_engine>(std::move(parts_), std::move(*rebuilt));
+  return make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts_), std::move(*rebuilt));
 }
 
 /// D3: makes a private mapping readable without what is lost.

@@ -86,7 +86,7 @@ std::unique_ptr<store_core> instant_recovery::run() {
     parts_.clock->set_limit(p.roots().read().clock_limit);
   }
   parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return std::make_unique<durable_engine>(std::move(parts_), std::move(made));
+  return make_engine<durable_engine, durable_heads>(std::move(parts_), std::move(made));
 }
 
 void instant_recovery::take_over_writers(const durable_parts& made, found_store& found) {

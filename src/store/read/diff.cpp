@@ -39,7 +39,7 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
     for (const link entry : entries) {
       const link start = histories.start_of_change(entry, std::min(before, after), std::max(before, after));
       if (start == null_link) continue;
-      if (start != entry) __builtin_prefetch(histories.at(start).address());
+      if (start != entry) histories.prefetch(start);
       candidates[n++] = {entry, start};
     }
     for (const auto& each : std::span(candidates).first(n)) {

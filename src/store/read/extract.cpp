@@ -279,15 +279,25 @@ void append(byte_column& column, const byte_column& more) {
   for (std::size_t i = 1; i < more.offsets.size(); ++i) column.offsets.push_back(base + more.offsets[i]);
 }
 
+/// Parts of all keys, in the order in which they are read soonest.
+template <class Engine>
+[[nodiscard]] auto parts_of_all(const Engine& core, unsigned threads) {
+  if constexpr (Engine::is_layered) {
+    return parts_in_key_order<Engine>(core, scan_bounds(), threads);
+  } else {
+    return parts_in_any_order<Engine>(core, threads);
+  }
+}
+
 template <class Engine>
 std::size_t count_present(const Engine& core, version at, unsigned threads) {
-  const parts_in_any_order parts(core, threads);
+  const auto parts = parts_of_all(core, threads);
   std::vector<std::size_t> counts(parts.size(), 0);
   visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
     counts[part] += records.size();
     if (core.accepts_damage()) {  // the lost record may be a removal: value_of() throws
       for (const link l : records) {
-        if (core.records().at(l).is_lost()) static_cast<void>(core.value_of(l));
+        if (core.histories().is_lost(l)) static_cast<void>(core.value_of(l));
       }
     }
     return true;
@@ -302,7 +312,7 @@ std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& o
   const fixed_writer writer(core, out);
   auto* keys = static_cast<std::byte*>(out.keys);
   auto* values = static_cast<std::byte*>(out.values);
-  const parts_in_key_order parts(core, scan_bounds(), threads, core.index().size() / entries_per_part);
+  const parts_in_key_order parts(core, scan_bounds(), threads, core.keys_at_most() / entries_per_part);
   if (parts.size() == 1) {
     std::size_t rows = 0;
     visit_parts(core, at, parts, 1, [&](std::size_t, std::span<const link> records) {
@@ -384,7 +394,7 @@ pinned_list<item> snapshot::items(unsigned threads, const key_bounds& bounds) co
 void snapshot::for_each(const std::function<void(const item&)>& visit, unsigned threads) const {
   const unsigned n = thread_count(threads);
   detail::with_engine(detail::usable_core(holds_), [&](const auto& core) {
-    visit_parts(core, at_, parts_in_any_order(core, n), n, [&](std::size_t, std::span<const link> records) {
+    visit_parts(core, at_, parts_of_all(core, n), n, [&](std::size_t, std::span<const link> records) {
       for (const link l : records) visit({detail::key_of_record(core, l), core.value_of(l)});
       return true;
     });

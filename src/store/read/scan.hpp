@@ -49,7 +49,7 @@ template <class Heads>
 
 /// Always inlined: GCC drops calls of a function that only prefetches.
 [[gnu::always_inline]] inline void prefetch_entries(const store_core& core, std::span<const link> entries) {
-  for (const link entry : entries) __builtin_prefetch(core.records().space().at(entry));
+  for (const link entry : entries) core.records().space().prefetch(entry);
 }
 
 /// Some neighbouring entries in the order of a walk. Reading one of them prefetches one of those that the walk comes to
@@ -67,9 +67,9 @@ class walked_entries {
   [[nodiscard]] link back() const noexcept { return entries_.back(); }
   /// To be called for one entry after the other.
   [[nodiscard, gnu::always_inline]] link read(std::size_t i) const noexcept {
-    if (i < coming_.size()) __builtin_prefetch(space_->at(coming_[i]));
+    if (i < coming_.size()) space_->prefetch(coming_[i]);
     if (i + 1 == entries_.size()) [[unlikely]] {  // the next block may be the larger one
-      for (std::size_t rest = i + 1; rest < coming_.size(); ++rest) __builtin_prefetch(space_->at(coming_[rest]));
+      for (std::size_t rest = i + 1; rest < coming_.size(); ++rest) space_->prefetch(coming_[rest]);
     }
     return entries_[i];
   }
@@ -272,7 +272,7 @@ std::size_t visible_records(const reading_engine<Heads>& core, const walked_entr
   for (const link entry : entries) {
     const link start = histories.start_of(entry, v);
     if (start == null_link) continue;
-    if (start != entry) __builtin_prefetch(histories.at(start).address());
+    if (start != entry) histories.prefetch(start);
     starts[started++] = {entry, start};
   }
   std::size_t n = 0;
@@ -283,11 +283,10 @@ std::size_t visible_records(const reading_engine<Heads>& core, const walked_entr
   return n;
 }
 
-/// The key of the entry that a visible record belongs to. A record that is the entry itself is known to be intact.
+/// The key of the entry that a visible record belongs to.
 template <class Heads>
 [[nodiscard]] std::string_view key_of_record(const reading_engine<Heads>& core, link l) {
-  const record r = core.histories().at(l);
-  return r.is_entry() ? r.key() : core.key_of(r.as_update().entry);
+  return core.histories().key_of_record(l);
 }
 
 }  // namespace icecore::detail

@@ -247,7 +247,7 @@ item_range snapshot::range(std::string_view from, std::string_view to) const {
   return range(key_bounds{std::string(from), std::string(to)});
 }
 
-std::size_t snapshot::size_bound() const { return detail::usable_core(holds_).index().size(); }
+std::size_t snapshot::size_bound() const { return detail::usable_core(holds_).keys_at_most(); }
 
 pinned_list<change> snapshot::history(std::string_view key) const {
   return key_history(holds_, key, at_).newest_first();
@@ -260,11 +260,10 @@ key_history::key_history(pin holds, std::string_view key, icecore::version up_to
 
 key_history::iterator key_history::begin() & {
   const auto& core = detail::usable_core(holds_);
-  const link entry = core.entry_of(key_);
   record_ = null_link;
   record_is_next_ = false;
-  if (entry != null_link) {
-    detail::with_engine(core, [&](const auto& engine) {
+  detail::with_engine(core, [&](const auto& engine) {
+    if (const link entry = engine.standing_for(key_); entry != null_link) {
       const auto& histories = engine.histories();
       // of a key that was inserted and removed, the removal's record is a cache miss that says nothing more
       if (const version removed = histories.removal_after_first(entry, up_to_); removed != 0) {
@@ -275,8 +274,8 @@ key_history::iterator key_history::begin() & {
       }
       record_ = up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_);
       show(engine);
-    });
-  }
+    }
+  });
   return iterator(this);
 }
 
@@ -293,17 +292,17 @@ void key_history::show(const Engine& engine) {
   const auto& histories = engine.histories();
   for (; record_ != null_link; record_ = histories.older(record_)) {
     histories.verify_checksum(record_);
-    const record r = histories.at(record_);
-    if (r.is_removal()) {
+    const bool is_removal = histories.is_removal(record_);
+    if (is_removal) {
       const link before = histories.older(record_);
       if (before == null_link) continue;
       histories.verify_checksum(before);
-      if (histories.at(before).is_removal()) continue;
+      if (histories.is_removal(before)) continue;
     }
     current_.version = histories.stamp_of(record_);
     histories.persist_before_return(record_);
     current_.value.reset();
-    if (!r.is_removal()) current_.value = engine.value_of(record_);
+    if (!is_removal) current_.value = engine.value_of(record_);
     return;
   }
 }

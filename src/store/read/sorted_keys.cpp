@@ -21,6 +21,7 @@ sorted_keys::sorted_keys(const store_core& core, unsigned threads) : space_(core
     parts.push_back(std::span<const link>(found).subspan(begin, found.size() * (t + 1) / threads - begin));
   }
   entries_ = sort_entries(std::move(parts), space_).entries;
+  if (core.packed() != nullptr) with_packed_.emplace(*this, space_, *core.packed());
 }
 
 sorted_keys::sorted_keys(const store_core& core, std::vector<link> sorted)
@@ -55,9 +56,9 @@ std::vector<link> sorted_keys::split_points(std::size_t count) const {
 
 const index::ordered_links& in_key_order(const store_core& core, std::shared_ptr<const sorted_keys>& kept,
                                          unsigned threads) {
-  if (core.index().orders_keys()) return core.index();
+  if (core.index().orders_keys()) return core.ordered();
   if (kept == nullptr) kept = std::make_shared<const sorted_keys>(core, threads);
-  return *kept;
+  return kept->all();
 }
 
 }  // namespace icecore::detail

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,10 @@ class [[gnu::visibility("hidden")]] sorted_keys final : public index::ordered_li
  public:
   /// Sorts the entries of the core's index, with this many threads.
   sorted_keys(const store_core& core, unsigned threads);
+  /// All keys in order: with those that are packed.
+  [[nodiscard]] const index::ordered_links& all() const noexcept {
+    return with_packed_ ? static_cast<const index::ordered_links&>(*with_packed_) : *this;
+  }
   /// These entries alone, ascending.
   sorted_keys(const store_core& core, std::vector<link> sorted);
 
@@ -46,6 +51,7 @@ class [[gnu::visibility("hidden")]] sorted_keys final : public index::ordered_li
 
   address_space space_;
   std::vector<link> entries_;
+  std::optional<layered_links> with_packed_;
 };
 
 /// `kept` must be null at the first call, and lives as long as what is returned.

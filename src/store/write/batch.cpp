@@ -93,7 +93,7 @@ void engine<Heads>::require_room_in_histories(std::span<const batch::operation* 
   // the searches overlap, and the later ones that link the keys find their nodes in the caches
   index_->find_many(keys, entries);
   for (const link entry : entries) {
-    if (entry != null_link) histories_->require_room_above(entry);
+    if (entry != null_link) young_->require_room_above(entry);
   }
 }
 
@@ -103,8 +103,8 @@ link engine<Heads>::enter_key(const writer& w, std::string_view key) const {
   const record_layout layout = record_layout::of_key(key.size());
   const entered there = enter_batched(w, {layout, null_link, key, {}, index::lookup_cache::hash_of(key)});
   if (there.is_new()) {
-    const record r = histories_->at(there.entry);
-    w.count(layout, false, there.entry, r.header().crc, histories_->stamp_of(there.entry));
+    const record r = young_->at(there.entry);
+    w.count(layout, false, there.entry, r.header().crc, young_->stamp_of(there.entry));
     return there.entry;
   }
   return null_link;
@@ -122,15 +122,15 @@ void engine<Heads>::enter_keys(const writer& w, std::span<const batch::operation
       if (entry == null_link) continue;
       fresh.push_back(entry);
       // pages reach a device in any order: the next key must not become durable without this one (W2)
-      if (histories_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
+      if (young_->persists_on_read() && pool_->persist().by_pages()) pool_->persist().sync();
     }
   } catch (...) {
     // the keys entered so far stay. The writer's next record may be another thread's, whose fence orders no flush of
     // this thread (W2)
-    histories_->await_flushed(fresh);
+    young_->await_flushed(fresh);
     throw;
   }
-  histories_->await_flushed(fresh);
+  young_->await_flushed(fresh);
 }
 
 template <class Heads>
@@ -158,7 +158,8 @@ template <class Heads>
 bool engine<Heads>::holds(const batch::operation& o) const {
   if (!o.expected) return true;
   const link entry = entry_of(o.key);
-  return entry == null_link ? *o.expected == 0 : histories_->newest_is(entry, condition_of(o));
+  const newest_condition wanted = over_packed(o.key, condition_of(o));
+  return entry == null_link ? wanted.holds_for(wanted.below) : young_->newest_is(entry, wanted);
 }
 
 /// What a batch has linked cannot be unlinked, so all conditions must hold before the first record is linked, and go on
@@ -201,13 +202,13 @@ version engine<Heads>::apply(const writer& w, std::span<const batch::operation* 
     pool_->persist().poison("a batch was cut off in the middle, by damage, the device or a lack of memory");
     throw;
   }
-  for (const auto& fresh : run.records) histories_->flush_fresh(fresh.at, fresh.layout.size());
-  if (histories_->persists_on_read()) pool_->persist().sync();
-  const record b = histories_->at(run.batch_link);
+  for (const auto& fresh : run.records) young_->flush_fresh(fresh.at, fresh.layout.size());
+  if (young_->persists_on_read()) pool_->persist().sync();
+  const record b = young_->at(run.batch_link);
   b.fill(batch_layout, null_link, {}, {});
   b.header().depth = static_cast<std::uint32_t>(run.records.size());
   b.seal(w.seed_of(run.batch_link));
-  const version v = histories_->complete_batch(run.batch_link);
+  const version v = young_->complete_batch(run.batch_link);
   w.count(batch_layout, false, run.batch_link, b.header().crc, v);
   for (const auto& fresh : run.records) finish_batched(w, fresh);
   return v;
@@ -228,14 +229,18 @@ void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   const auto layout = o.value ? record_layout::of_insert(value.size(), true) : record_layout::of_remove(true);
   const fresh_record fresh{run.w.allocate(layout), layout};
   run.w.fill(fresh.at, layout, run.batch_link, {}, value);
-  static_cast<void>(histories_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), {}));
+  static_cast<void>(young_->link_on_top(there.entry, fresh.at, run.w.seed_of(fresh.at), {}));
   run.records.push_back(fresh);
 }
 
 template version engine<rebuilt_heads>::apply(const batch& operations);
 template version engine<durable_heads>::apply(const batch& operations);
+template version engine<layered<rebuilt_heads>>::apply(const batch& operations);
+template version engine<layered<durable_heads>>::apply(const batch& operations);
 template std::optional<version> engine<rebuilt_heads>::apply_if(const batch& operations);
 template std::optional<version> engine<durable_heads>::apply_if(const batch& operations);
+template std::optional<version> engine<layered<rebuilt_heads>>::apply_if(const batch& operations);
+template std::optional<version> engine<layered<durable_heads>>::apply_if(const batch& operations);
 
 }  // namespace detail
 }  // namespace icecore

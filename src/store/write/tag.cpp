@@ -221,6 +221,24 @@ void store_core::sync_deferred() {
 // Closing: 1. makes all data durable and certifies it, including the open version, which gets no more writes, so that a
 // crash from here on loses nothing; 2. writes the fill ends, which from the next opening on vouch for everything that
 // was there; 3. writes the clean root. A crash between two of these steps leaves a root that is still right.
+void store_core::close_replaced(const record_totals& left) {
+  is_closed_ = true;
+  companion_.reset();
+  pool_->end_background_growth();
+  // relaxed: no other thread uses the store
+  shared_->is.store(shared_state::phase::closed, std::memory_order_relaxed);
+  pool_->persist().sync();
+  pool_->end_session([&](format::root& r) {
+    r.evidence_from = static_cast<std::uint32_t>(r.epoch + 1);
+    r.state = format::root_state::clean;
+    r.certificate = format::certificate_kind::proven;
+    r.clock = clock_->now();
+    r.durable_version = 0;
+    r.certified_records = left.records;
+    r.certified_sum = left.digest;
+  });
+}
+
 void store_core::close() {
   if (is_closed_) return;
   is_closed_ = true;

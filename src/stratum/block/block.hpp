@@ -58,6 +58,16 @@ class block {
     });
     return found;
   }
+  /// The place of that record, from the block's start; 0 if there is none.
+  [[nodiscard]] std::uint64_t newest_row_at(std::uint32_t i, version v) const noexcept {
+    if (v < header().least) return 0;
+    const row_reader rows(*this);
+    const std::uint64_t end = rows_end(i);
+    for (std::uint64_t at = rows_begin(i); at < end; at = rows.read(at).end) {
+      if (rows.stamped(at) <= v) return at;
+    }
+    return 0;
+  }
   /// Calls `visit(record)` for the records of key i whose versions are at most v, newest first, until it returns false;
   /// whether it never did.
   template <class Visit>

@@ -18,7 +18,9 @@ class extent_sequence {
     ++totals_->kept;
     if (builder_ != nullptr && builder_->add(key, record)) return;
     finish();
-    const extent_target::room room = target_->begin();
+    // its key may be in the block, as a separator and as the extent's first key; the rest is of block and fence
+    constexpr std::uint64_t around = std::uint64_t{64} << 10;
+    const extent_target::room room = target_->begin(4 * key.size() + record.value.size() + around);
     builder_ = std::make_unique<extent_builder>(room.bytes, room.seed, block_bytes_);
     if (!builder_->add(key, record)) {
       raise(errc::no_space, "a record of {} bytes does not fit into an extent of {} bytes",
@@ -81,6 +83,8 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
       removals.clear();
     }
     ++totals.read;
+    constexpr std::uint64_t told_every = 1 << 16;
+    if (totals.read % told_every == 0 && rule.on_progress) rule.on_progress(told_every);
     const packed_record record = s->record();
     if (!is_forgotten && filter.stays(record.stamped)) {
       if (removals_may_go && record.is_removal()) {

@@ -35,6 +35,8 @@ struct merge_rule {
   bool is_oldest = false;
   /// Keys of which nothing stays. May be empty.
   std::function<bool(std::string_view key)> is_forgotten = {};
+  /// Told how many records were read since the last call. May be empty.
+  std::function<void(std::uint64_t records)> on_progress = {};
 };
 
 /// A range of keys: from <= key < to. An empty `to` has no end.
@@ -55,11 +57,12 @@ class extent_target {
  public:
   virtual ~extent_target() = default;
   struct room {
-    std::span<std::byte> bytes;  ///< from a multiple of 64 on, at least for the longest record
+    std::span<std::byte> bytes;  ///< from a multiple of 64 on
     std::uint32_t seed;
   };
-  /// Memory for the next extent. May throw, errc::no_space for instance.
-  virtual room begin() = 0;
+  /// Memory for the next extent, whose first record needs `at_least` so many bytes. May throw, errc::no_space for
+  /// instance.
+  virtual room begin(std::uint64_t at_least) = 0;
   /// The extent is complete, in the first `size` bytes of that memory; the rest is free again.
   virtual void complete(std::uint64_t size) = 0;
 };

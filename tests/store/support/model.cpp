@@ -15,6 +15,23 @@ std::optional<version> model::remove(const std::string& key) {
   return newest_write = clock;
 }
 
+void model::pack() {
+  idle_removes = 0;
+  for (auto entry = records.begin(); entry != records.end();) {
+    std::vector<record> left;
+    for (const record& r : entry->second) {
+      if (!left.empty() && left.back().version == r.version) left.pop_back();
+      left.push_back(r);
+    }
+    std::vector<record> changes;
+    for (record& r : left) {
+      if (r.value || (!changes.empty() && changes.back().value)) changes.push_back(std::move(r));
+    }
+    entry->second = std::move(changes);
+    entry = entry->second.empty() ? records.erase(entry) : std::next(entry);
+  }
+}
+
 version model::apply(const icecore::batch& operations) {
   std::map<std::string, std::optional<std::string>> last;
   for (const auto& operation : operations.operations()) last[operation.key] = operation.value;

@@ -34,6 +34,8 @@ class model {
   std::optional<icecore::version> remove(const std::string& key);
   icecore::version apply(const icecore::batch& operations);
   icecore::version close_version() { return clock++; }
+  /// What compact() leaves: of a key's records of one version the last, and no removals of what was not there.
+  void pack();
 
   [[nodiscard]] std::optional<std::string> find(const std::string& key, icecore::version at = version_max) const;
   /// Present items with from <= key < to.

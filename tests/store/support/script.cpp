@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "icecore/compaction.hpp"
 #include "support/file.hpp"
 
 namespace icecore::testing {
@@ -15,7 +16,7 @@ constexpr std::array<const char*, kinds_of_step> kind_names = {
     "insert",           "remove", "batch",     "tag",    "label",   "sync",
     "latest",           "find",   "seek",      "walk",   "range",   "columns",
     "history",          "diff",   "tags",      "misuse", "compare", "reopen",
-    "reopen_read_only", "keep",   "look_back", "crash"};
+    "reopen_read_only", "keep",   "look_back", "crash",  "pack"};
 
 [[nodiscard]] const std::string& key_of(unsigned number) { return script_keys()[number % script_keys().size()]; }
 
@@ -202,6 +203,8 @@ void lockstep::run(const step& one) {
       return look_back();
     case step::kind::crash:
       return crash(one);
+    case step::kind::pack:
+      return pack(one);
   }
 }
 
@@ -551,6 +554,25 @@ void lockstep::crash(const step& one) {
 
 void lockstep::compare_histories() const { testing::compare_histories(*store_, model_); }
 
+void lockstep::pack(const step& one) {
+  kept_.clear();
+  store_->close();
+  compaction_options how;
+  how.whole = one.other % 3 == 0;
+  how.threads = 1 + one.key % 3;
+  const compaction_report done = compact(path_, writing(one.seed), how);
+  if (model_.touched()) model_.close_version();
+  if (done.packed) model_.pack();
+  promise_version("compact()", done.up_to, model_.clock - 1);
+  const auto report = verify_file(path_);
+  promise(report.ok(), [&] {
+    return "verify_file() of a packed store: " + report.damages.front().structure + ": " + report.damages.front().what;
+  });
+  options_ = writing(one.seed);
+  store_ = std::make_unique<store>(path_, options_);
+  promise(!store_->stats().recovered_from_crash, [] { return std::string("packing counts as a crash"); });
+  promise_version("clock() of a store that was packed", store_->clock(), model_.clock);
+}
 void lockstep::finish() {
   kept_.clear();
   compare_everything(*store_, model_);

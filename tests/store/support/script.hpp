@@ -38,6 +38,7 @@ struct step {
     keep,       // a snapshot and a cursor in it, to be read much later
     look_back,  // at what `keep` kept
     crash,      // opens the file as a killed process leaves it
+    pack,       // closes the store and compacts it
   };
   kind what;
   unsigned key;
@@ -47,7 +48,7 @@ struct step {
 };
 using script = std::vector<step>;
 
-inline constexpr unsigned kinds_of_step = static_cast<unsigned>(step::kind::crash) + 1;
+inline constexpr unsigned kinds_of_step = static_cast<unsigned>(step::kind::pack) + 1;
 
 std::ostream& operator<<(std::ostream& out, const step& one);
 
@@ -88,6 +89,7 @@ class lockstep {
   void keep(const step& one);
   void look_back();
   void crash(const step& one);
+  void pack(const step& one);
   void settle();
 
   [[nodiscard]] version some_version(unsigned number) const { return number % model_.clock; }

@@ -1,0 +1,51 @@
+// Packs the versions of a store: they lie side by side in the order of keys then, and take a fraction of the space.
+//
+//   const icecore::compaction_report done = icecore::compact("model.ice");
+//   fmt::print("{} records, {} bytes before, {} after\n", done.records, done.bytes_before, done.bytes_after);
+//
+// Nothing is lost: every version shows what it did, and the store is used as before. Scans and finds of packed versions
+// are faster, and opening does not read them. What is written later is packed by the next call. Of several writes of a
+// key in one version the last one stays, as it is the one that the version shows.
+//
+// Nobody else may have the store open. Errors: errc::locked if somebody has; those of opening; value_too_large, if a
+// value is longer than packed_value_size_max; no_space. After an error the store is as it was. Durability: a crash at
+// any point leaves the store as it was before or as it is afterwards. Cost: reads what is packed, and writes it; on the
+// way the store takes the space of both. Memory: 64 MiB for each thread, and the longest value.
+// Readers beside the writer (access::read_only) which have the store open keep what they have; the space that they may
+// look at is given back by the first opening for writing after they have ended.
+// Source: the log-structured merge-tree (O'Neil et al., Acta Informatica 33, 1996), with all versions kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "icecore/options.hpp"
+
+namespace [[gnu::visibility("default")]] icecore {
+
+/// Longer values, in bytes, are not packed.
+inline constexpr std::uint64_t packed_value_size_max = std::uint64_t{1} << 30;
+
+struct compaction_options {
+  /// Packs what is packed already once more, together with the rest, so that there is one stratum. If not, strata that
+  /// are much larger than what is new stay as they are.
+  bool whole = false;
+  unsigned threads = 0;  ///< 0: as many as there are cores
+  progress_function on_progress = {};
+};
+
+struct compaction_report {
+  bool packed = false;         ///< false: there was nothing to pack, and nothing has changed
+  std::uint64_t keys = 0;      ///< in what was packed now
+  std::uint64_t records = 0;   ///< in what was packed now
+  std::uint64_t strata = 0;    ///< that the store has now
+  version up_to = 0;           ///< all versions up to this one are packed
+  std::uint64_t bytes_before = 0;   ///< that the store's files took on the device, or in memory
+  std::uint64_t bytes_after = 0;    ///< that they take now
+  std::uint64_t bytes_written = 0;  ///< to pack
+};
+
+[[nodiscard]] compaction_report compact(const std::filesystem::path& path, const options& opening = {},
+                                        const compaction_options& how = {});
+
+}  // namespace icecore

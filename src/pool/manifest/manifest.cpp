@@ -1,0 +1,129 @@
+#include "pool/manifest/manifest.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checksum.hpp"
+#include "base/raise.hpp"
+
+namespace icecore {
+namespace {
+
+using format::manifest_slot;
+using format::named_extent;
+
+constexpr std::uint64_t segment_header_size = sizeof(format::segment_header);
+
+const manifest_slot& slot_at(const pool_set& pools, std::uint32_t number) noexcept {
+  const std::byte* const page = pools.first().base() + format::manifest_anchor_offset;
+  return reinterpret_cast<const format::manifest_anchor*>(page)->slots[number % 2];
+}
+
+std::uint32_t crc_of(const pool_set& pools, manifest_slot slot) noexcept {
+  slot.crc = 0;
+  const std::uint32_t seed = crc32c(pools.codec().pool_seed(), format::manifest_anchor_offset);
+  return crc32c(crc32c(seed, std::uint64_t{slot.number}), &slot, sizeof slot);
+}
+
+std::uint32_t bytes_seed(const pool_set& pools, std::uint32_t number) noexcept {
+  return crc32c(pools.codec().pool_seed(), std::uint64_t{number});
+}
+
+[[noreturn]] void raise_damaged(const pool_set& pools, link at, const char* what) {
+  raise(errc::damaged, "{}: damaged at byte {} (manifest): {}", pools.origin(at), link_offset(at), what);
+}
+
+/// The root's; if both root pages are lost, that of the newest slot that is intact.
+std::uint32_t newest_number(const pool_set& pools) {
+  const format::root root = pools.roots().read();
+  if (!is_stand_in(root)) return root.manifest;
+  std::uint32_t newest = 0;
+  for (const std::uint32_t n : {0U, 1U}) {
+    const manifest_slot& slot = slot_at(pools, n);
+    if (slot.number % 2 == n && slot.crc == crc_of(pools, slot)) newest = std::max(newest, slot.number);
+  }
+  return newest;
+}
+
+}  // namespace
+
+bool manifest::names(link at) const noexcept {
+  return at == segment || std::ranges::find(extents, at, &named_extent::segment) != extents.end();
+}
+
+manifest manifest_of(const pool_set& pools) {
+  manifest found;
+  found.number = newest_number(pools);
+  if (found.number == 0) return found;
+  const manifest_slot slot = slot_at(pools, found.number);
+  if (slot.number != found.number || slot.crc != crc_of(pools, slot)) {
+    raise_damaged(pools, format::manifest_anchor_offset, "the place that the root leads to holds no manifest");
+  }
+  found.era = slot.era;
+  found.greatest = slot.greatest;
+  found.segment = slot.at;
+  const std::uint64_t size = slot.extents * sizeof(named_extent);
+  const link begin = slot.at + segment_header_size;
+  if (!pools.valid_header(slot.at, format::manifest_segment_magic) || slot.size != size ||
+      size > pools.segment_at(slot.at).size - segment_header_size ||
+      crc32c(bytes_seed(pools, slot.number), pools.at(begin), size) != slot.bytes_crc) {
+    raise_damaged(pools, slot.at, "checksum mismatch of the manifest");
+  }
+  found.extents.resize(slot.extents);
+  if (size > 0) std::memcpy(found.extents.data(), pools.at(begin), size);
+  for (const named_extent& e : found.extents) {
+    if (pools.find(link_pool(e.segment)) == nullptr) {
+      raise(errc::missing_file, "{}: file {} of the store is missing, which holds packed versions",
+            pools.file().path().native(), link_pool(e.segment) + 1);
+    }
+    if (!pools.valid_header(e.segment, format::packed_segment_magic) ||
+        e.size > pools.segment_at(e.segment).size - segment_header_size) {
+      raise_damaged(pools, e.segment, "no packed records are here, where the manifest says so");
+    }
+  }
+  return found;
+}
+
+void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
+  next.number = now.number + 1;
+  const std::uint64_t size = next.extents.size() * sizeof(named_extent);
+  const segment s = pools.allocate(size, 0, format::manifest_segment_magic, {});
+  next.segment = s.offset;
+  if (size > 0) std::memcpy(pools.at(s.first_record()), next.extents.data(), size);
+  pools.persist().persist(pools.at(s.offset), segment_header_size + size);
+  manifest_slot slot{};
+  slot.number = next.number;
+  slot.at = s.offset;
+  slot.size = size;
+  slot.bytes_crc = crc32c(bytes_seed(pools, next.number), pools.at(s.first_record()), size);
+  slot.era = next.era;
+  slot.extents = next.extents.size();
+  slot.greatest = next.greatest;
+  slot.crc = crc_of(pools, slot);
+  // No root leads to the manifest that this slot had before (A10).
+  auto* const to = const_cast<manifest_slot*>(&slot_at(pools, next.number));
+  std::memcpy(to, &slot, sizeof slot);
+  pools.persist().persist(to, sizeof slot);
+}
+
+void name_manifest(format::root& r, const manifest& m) noexcept {
+  r.manifest = m.number;
+  r.version_major = std::max(r.version_major, format::version_major_with_manifest);
+}
+
+std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept {
+  return {pools.first().base() + format::manifest_anchor_offset, sizeof(format::manifest_anchor)};
+}
+
+bool give_back(pool_set& pools, std::span<const segment> all) {
+  if (all.empty()) return true;
+  const auto alone = pools.file().without_readers();
+  if (!alone) return false;
+  for (const segment& s : all) pools.of(s.offset).clear_content(s);
+  pools.persist().sync();
+  for (const segment& s : all) pools.of(s.offset).format_segment(s.offset, s.size, format::free_segment_magic);
+  pools.persist().sync();
+  return true;
+}
+
+}  // namespace icecore

@@ -1,0 +1,49 @@
+// The manifest of a store: which extents are part of it, and which segments of records are not any more.
+//
+//   const manifest now = manifest_of(pools);                   // number 0 if the store was never packed
+//   manifest next = now; ...; store_manifest(pools, next);     // durable, but no root leads to it yet
+//   pools.roots().update_both([&](format::root& r) { name_manifest(r, next); });
+//
+// Threads: manifest_of() any; the others one at a time, in the process that has the store open for writing.
+// Errors: manifest_of() raises errc::damaged if the root names a manifest that is not there.
+// Invariants (the letters are those of docs/design/0028-freezing-and-compaction.md):
+//   A9.  A manifest, and all that it names, is durable before a root leads to it.
+//   A10. Space is given back only when both root pages lead to manifests that do not name it, and no reader that the
+//        writer does not know of may still look at it (give_back()).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "pool/manifest/manifest_format.hpp"
+#include "pool/pool_set.hpp"
+
+namespace icecore {
+
+struct manifest {
+  std::uint32_t number = 0;
+  std::uint32_t era = 0;      ///< segments of records and of indexes of a lesser one are free space
+  version greatest = 0;       ///< version of a record in the extents
+  link segment = null_link;   ///< in which it lies
+  std::vector<format::named_extent> extents{};
+
+  /// Whether a packed segment, or one with a manifest, is part of the store.
+  [[nodiscard]] bool names(link at) const noexcept;
+};
+
+[[nodiscard]] manifest manifest_of(const pool_set& pools);
+/// Writes the extents of `next` as the manifest that follows `now`; sets its number and segment. Durable on return.
+void store_manifest(pool_set& pools, const manifest& now, manifest& next);
+/// Makes a root lead to it.
+void name_manifest(format::root& r, const manifest& m) noexcept;
+/// The page that leads to manifests, for a copy of the store.
+[[nodiscard]] std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept;
+
+/// Makes segments free space: zeros behind a header that says so. Their blocks go back to the file system where it can
+/// take them. Whoever wants allocate() to use it calls add_free(). Does nothing, and returns false, while another process that reads the store without a lock may look at
+/// them: then the next opening for writing tries again.
+// A crash leaves a segment as it was, or with zeros for some of its content, or as free space. As it was, it is found
+// again by the next opening, which knows by the manifest that it does not count.
+bool give_back(pool_set& pools, std::span<const segment> all);
+
+}  // namespace icecore

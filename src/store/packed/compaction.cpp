@@ -1,0 +1,414 @@
+// Packs a store that nobody else has open. The numbers are those of docs/design/0028-freezing-and-compaction.md.
+//
+//   1. The open version is closed if anything was written in it. All versions are kept.
+//   2. Threads merge ranges of keys of the young generation, and of the strata that are packed once more, into extents,
+//      each in a segment of its own. Nothing leads there.
+//   3. Extents, the tags (as records of the next era) and the manifest are made durable.
+//   4. 5. Both roots lead to the manifest. From then on the segments of the eras before it are free space, and what the
+//      store holds is the manifest's extents and the tags.
+//   7. 8. Nobody else is there but readers beside the writer, which give_back() looks for. What no manifest names is
+//      given back, and the files end where the last segment does.
+//
+// A crash before 4 leaves the store as it was, with segments that no manifest names; between 4 and 5 one of the two, by
+// the root that counts; and behind 5 what is packed. The next opening for writing gives back what is left.
+#include "icecore/compaction.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/raise.hpp"
+#include "base/threads.hpp"
+#include "pool/query/query_format.hpp"
+#include "store/engine.hpp"
+#include "store/packed/packed_sources.hpp"
+#include "store/read/sorted_keys.hpp"
+#include "stratum/merge/merge.hpp"
+
+namespace icecore {
+
+static_assert(packed_value_size_max == stratum::packed_value_max);
+
+namespace detail {
+namespace {
+
+constexpr std::uint64_t extent_bytes = std::uint64_t{64} << 20;
+/// Fewer records are not worth a second thread.
+constexpr std::uint64_t records_per_range_min = 100'000;
+constexpr unsigned ranges_per_thread = 4;
+
+/// Zeroed memory in which extents are built, one after the other.
+class building_room {
+ public:
+  building_room() = default;
+  ~building_room() { drop(); }
+  building_room(const building_room&) = delete;
+  building_room& operator=(const building_room&) = delete;
+
+  [[nodiscard]] std::span<std::byte> get(std::uint64_t at_least) {
+    if (at_least > size_) {
+      drop();
+      void* const at = ::mmap(nullptr, at_least, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (at == MAP_FAILED) throw std::bad_alloc();
+      at_ = static_cast<std::byte*>(at);
+      size_ = at_least;
+      static_cast<void>(::madvise(at_, size_, MADV_HUGEPAGE));
+    }
+    return {at_, size_};
+  }
+  void clear() noexcept { static_cast<void>(::madvise(at_, size_, MADV_DONTNEED)); }
+
+ private:
+  void drop() noexcept {
+    if (at_ != nullptr) ::munmap(at_, size_);
+    at_ = nullptr;
+    size_ = 0;
+  }
+
+  std::byte* at_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+/// Puts the extents of a range of keys into segments.
+class segment_target final : public stratum::extent_target {
+ public:
+  /// `seed_start` and `count` make seeds that no other extent of this store has.
+  segment_target(pool_set& pools, std::uint16_t file, std::uint32_t seed_start, std::atomic<std::uint32_t>& count,
+                 building_room& memory)
+      : pools_(&pools), file_(file), seed_start_(seed_start), count_(&count), memory_(&memory) {}
+
+  room begin(std::uint64_t at_least) override {
+    // relaxed: only the number matters
+    seed_ = crc32c(seed_start_, std::uint64_t{count_->fetch_add(1, std::memory_order_relaxed)});
+    return {memory_->get(std::max(extent_bytes, at_least)), seed_};
+  }
+  void complete(std::uint64_t size) override {
+    const std::span<const std::byte> bytes = memory_->get(0).first(size);
+    const segment s = pools_->allocate(size, file_, format::packed_segment_magic, {});
+    made_.push_back({s.offset, size, seed_, 0, header_crc_of(bytes), 0});
+    static_cast<void>(
+        pools_->of(s.offset).store_value(s.first_record(), {reinterpret_cast<const char*>(bytes.data()), size}));
+    pools_->persist().flush(pools_->at(s.first_record()), size);
+    pools_->persist().fence();
+    pools_->grow_ahead(s.offset);
+    memory_->clear();
+  }
+  [[nodiscard]] const std::vector<format::named_extent>& made() const noexcept { return made_; }
+
+ private:
+  [[nodiscard]] static std::uint32_t header_crc_of(std::span<const std::byte> extent) noexcept {
+    std::uint32_t crc;
+    std::memcpy(&crc, extent.data() + offsetof(format::extent_header, crc), sizeof crc);
+    return crc;
+  }
+
+  pool_set* pools_;
+  std::uint16_t file_;
+  std::uint32_t seed_start_;
+  std::atomic<std::uint32_t>* count_;
+  building_room* memory_;
+  std::uint32_t seed_ = 0;
+  std::vector<format::named_extent> made_;
+};
+
+std::uint64_t bytes_on_device(const pool_set& pools) {
+  std::uint64_t sum = 0;
+  for (const pool* p : pools.files()) {
+    struct stat about {};
+    if (::fstat(p->file().descriptor(), &about) == 0) sum += static_cast<std::uint64_t>(about.st_blocks) * 512;
+  }
+  return sum;
+}
+
+class packing {
+ public:
+  packing(store_core& core, const compaction_options& how) : core_(&core), pools_(&core.the_pool()), how_(&how) {}
+
+  [[nodiscard]] compaction_report run() {
+    report_.bytes_before = bytes_on_device(*pools_);
+    report_.up_to = core_->close_version();
+    choose_strata();
+    const manifest& now = core_->packing();
+    report_.strata = core_->packed() == nullptr ? 0 : core_->packed()->all().size();
+    if (young_records() == 0 && merged_strata_ < 2) {
+      core_->close();
+      report_.bytes_after = bytes_on_device(*pools_);
+      return report_;
+    }
+    manifest next;
+    try {
+      with_engine(*core_, [&](const auto& engine) { merge_all(engine); });
+      next = next_manifest(now);
+      pools_->set_era(next.era);
+      write_tags();
+      pools_->persist().sync();  // 3
+      store_manifest(*pools_, now, next);
+    } catch (...) {
+      pools_->set_era(now.era);
+      give_up(now);
+      throw;
+    }
+    // An error here poisons the store: then closing it writes no root.
+    pools_->roots().update_both([&](format::root& r) {  // 4, 5
+      name_manifest(r, next);
+      r.clock = std::max(r.clock, report_.up_to);
+      r.durable_version = report_.up_to;  // A14
+      r.certificate = format::certificate_kind::proven;
+      r.certified_records = left_.records;
+      r.certified_sum = left_.digest;
+      r.anchor = null_link;
+    });
+    const std::vector<segment> outdated = outdated_segments(next);
+    if (give_back(*pools_, outdated)) cut_end(next);
+    core_->close_replaced(left_);
+    report_.packed = true;
+    report_.bytes_after = bytes_on_device(*pools_);
+    return report_;
+  }
+
+ private:
+  struct key_part {
+    std::string from;
+    std::optional<std::string> to;
+    std::vector<format::named_extent> made;
+  };
+
+  [[nodiscard]] std::uint64_t young_records() const {
+    const statistics s = core_->stats();
+    return s.records - s.packed_records;
+  }
+
+  /// Strata are merged while they are no more than twice what is merged without them: so their number grows with the
+  /// logarithm of the records, and each record is packed that often.
+  void choose_strata() {
+    const stratum::strata* const packed = core_->packed();
+    if (packed == nullptr) return;
+    std::uint64_t merged = young_records();
+    for (const auto& each : packed->all()) {
+      std::uint64_t records = 0;
+      for (std::uint32_t i = each.begin; i < each.end; ++i) records += packed->extent_at(i).header().records;
+      if (!how_->whole && records > 2 * merged) break;
+      merged += records;
+      ++merged_strata_;
+    }
+    total_ = merged;
+  }
+
+  /// Where ranges of keys begin, for threads that work side by side.
+  template <class Engine>
+  void cut_keys(const Engine& engine, unsigned threads) {
+    parts_.clear();
+    parts_.push_back({});
+    const std::uint64_t wanted = std::min<std::uint64_t>(std::uint64_t{threads} * ranges_per_thread,
+                                                         young_records() / records_per_range_min + packed_ranges());
+    if (threads == 1 || wanted < 2) return;
+    std::shared_ptr<const sorted_keys> kept;
+    for (const link l : in_key_order(engine, kept, threads).split_points(wanted - 1)) {
+      std::string key(engine.key_of(l));
+      if (key.empty() || (!parts_.back().from.empty() && key <= parts_.back().from)) continue;
+      parts_.back().to = key;
+      parts_.push_back({.from = std::move(key), .to = {}, .made = {}});
+    }
+  }
+  [[nodiscard]] std::uint64_t packed_ranges() const {
+    return core_->packed() == nullptr ? 0 : core_->packed()->records() / records_per_range_min;
+  }
+
+  template <class Engine>
+  void merge_all(const Engine& engine) {
+    const unsigned threads = thread_count(how_->threads);
+    total_ = std::max(total_, young_records());
+    std::optional<sorted_keys> sorted;  // of a young generation whose index has another order
+    if (!engine.index().orders_keys()) sorted.emplace(engine, threads);
+    const index::ordered_links& young =
+        sorted ? static_cast<const index::ordered_links&>(*sorted) : engine.index();
+    cut_keys(engine, threads);
+    std::atomic<std::size_t> next{0};
+    std::atomic<std::uint32_t> extents{0};
+    // The epoch of this opening was never used before, so extents of an earlier try do not pass for these.
+    const format::root root = pools_->roots().read();
+    const std::uint32_t seed_start = crc32c(pools_->codec().pool_seed(), root.epoch);
+    std::vector<stratum::merge_totals> totals(parts_.size());
+    run_on_threads(std::min(threads, static_cast<unsigned>(parts_.size())), [&](unsigned thread) {
+      building_room memory;
+      // relaxed: only a work counter
+      for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts_.size();) {
+        segment_target target(*pools_, pools_->number_for(thread), seed_start, extents, memory);
+        try {
+          totals[i] = merge_part(engine, young, parts_[i], target, thread);
+        } catch (...) {
+          next.store(parts_.size(), std::memory_order_relaxed);  // the others stop, too
+          throw;
+        }
+        parts_[i].made = target.made();
+      }
+    });
+    for (const stratum::merge_totals& t : totals) {
+      report_.records += t.kept;
+      report_.bytes_written += t.bytes;
+    }
+  }
+
+  template <class Engine>
+  stratum::merge_totals merge_part(const Engine& engine, const index::ordered_links& young, const key_part& part,
+                                   segment_target& target, unsigned thread) {
+    generation_records<Engine> first(engine, young, part.from);
+    std::vector<std::unique_ptr<stratum_records>> older;
+    std::vector<stratum::record_source*> sources{&first};
+    for (std::size_t s = 0; s < merged_strata_; ++s) {
+      older.push_back(std::make_unique<stratum_records>(*core_->packed(), core_->packed()->all()[s], part.from));
+      sources.push_back(older.back().get());
+    }
+    const stratum::kept_versions all = stratum::kept_versions::all();
+    stratum::merge_rule rule{.kept = all};
+    rule.on_progress = [&](std::uint64_t records) {
+      // relaxed: only a number for people
+      const std::uint64_t done = done_.fetch_add(records, std::memory_order_relaxed) + records;
+      if (thread == 0 && how_->on_progress) how_->on_progress({"packing records", std::min(done, total_), total_, "records"});
+    };
+    return stratum::merge(sources, rule, {part.from, part.to}, target);
+  }
+
+  [[nodiscard]] manifest next_manifest(const manifest& now) {
+    manifest next;
+    next.era = now.era + 1;
+    for (const key_part& part : parts_) {
+      next.extents.insert(next.extents.end(), part.made.begin(), part.made.end());
+    }
+    std::uint32_t stratum = next.extents.empty() ? 0 : 1;
+    if (const stratum::strata* const packed = core_->packed()) {
+      for (std::size_t s = merged_strata_; s < packed->all().size(); ++s, ++stratum) {
+        for (std::uint32_t i = packed->all()[s].begin; i < packed->all()[s].end; ++i) {
+          next.extents.push_back(now.extents[i]);
+          next.extents.back().stratum = stratum;
+        }
+      }
+    }
+    const auto strata = open_strata(*pools_, next);  // what was written can be read
+    if (strata != nullptr) {
+      next.greatest = strata->greatest();
+      report_.strata = strata->all().size();
+      for (std::uint32_t i = 0; !strata->all().empty() && i < strata->all().front().end; ++i) {
+        report_.keys += strata->extent_at(i).header().keys - (strata->goes_on(i) ? 1 : 0);
+      }
+    }
+    return next;
+  }
+
+  /// Tags are records of the young generation: they are written anew, in a segment of the next era.
+  void write_tags() {
+    segment s{};
+    link end = null_link;
+    for (const tag_info& tag : core_->tags().all()) {
+      const record_layout layout = record_layout::of_tag(tag.name.size(), tag.note.size());
+      if (s.size == 0 || layout.place(end) + layout.size() > s.end()) {
+        if (s.size != 0) pools_->set_fill(s, end);
+        constexpr std::uint64_t usual = (std::uint64_t{1} << 20) - sizeof(format::segment_header);
+        s = pools_->allocate(std::max(usual, layout.size() + 2 * format::record_padding_max));
+        end = s.first_record();
+      }
+      const link at = layout.place(end);
+      const record r(pools_->at(at));
+      r.fill(layout, null_link, tag.name, tag.note);
+      r.as_tag().time_ns = tag.time_ns;
+      r.seal(pools_->codec().record_seed(s.generation, at));
+      // relaxed: nothing leads here yet
+      r.header().stamp.store(pools_->codec().encode(tag.version, at + format::stamp_offset), std::memory_order_relaxed);
+      end = at + layout.size();
+      pools_->persist().flush(r.address(), layout.size());
+      left_.add(layout, false, record_digest(at, r.header().crc, tag.version));
+    }
+    if (s.size != 0) pools_->set_fill(s, end);
+  }
+
+  /// All segments that are part of the store no more once `of` is its manifest.
+  [[nodiscard]] std::vector<segment> outdated_segments(const manifest& of) const {
+    std::vector<segment> found;
+    for_each_segment([&](const segment& s, const format::segment_header& h) {
+      const bool has_era = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
+      const bool is_packed = h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
+      if ((has_era && h.era < of.era) || (is_packed && !of.names(s.offset))) found.push_back(s);
+    });
+    return found;
+  }
+  template <class Visit>
+  void for_each_segment(const Visit& visit) const {
+    for (const pool* p : pools_->files()) {
+      const link end = make_link(p->number(), p->used_end());
+      for (link at = make_link(p->number(), format::first_segment_offset); at < end;) {
+        const format::segment_header& h = p->header_of(at);
+        if (!p->valid_header(at, h.magic)) {
+          at += format::granule_size;
+          continue;
+        }
+        const segment s = p->segment_at(at);
+        visit(s, h);
+        at = s.end();
+      }
+    }
+  }
+  /// Files end behind the last segment that is in use.
+  void cut_end(const manifest& of) const {
+    std::array<std::uint64_t, format::files_max> ends{};
+    ends.fill(format::first_segment_offset);
+    for_each_segment([&](const segment& s, const format::segment_header& h) {
+      const bool in_use = h.magic == format::query_segment_magic || of.names(s.offset) ||
+                          (h.magic == format::segment_magic && h.era == of.era);
+      if (in_use) ends[link_pool(s.offset)] = std::max(ends[link_pool(s.offset)], link_offset(s.end()));
+    });
+    for (pool* p : pools_->files()) p->set_used_end(ends[p->number()]);
+  }
+
+  /// After an error nothing leads to what was written.
+  void give_up(const manifest& now) const noexcept {
+    try {
+      std::vector<segment> made;
+      for_each_segment([&](const segment& s, const format::segment_header& h) {
+        const bool is_new = (h.magic == format::segment_magic && h.era > now.era) ||
+                            h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
+        if (is_new && !now.names(s.offset)) made.push_back(s);
+      });
+      if (give_back(*pools_, made)) {
+        for (const segment& s : made) pools_->add_free(s.offset, s.size);
+      }
+    } catch (...) {  // the next opening for writing gives it back
+    }
+  }
+
+  store_core* core_;
+  pool_set* pools_;
+  const compaction_options* how_;
+  compaction_report report_;
+  std::vector<key_part> parts_;
+  std::size_t merged_strata_ = 0;
+  std::uint64_t total_ = 0;
+  std::atomic<std::uint64_t> done_{0};
+  record_totals left_;
+};
+
+}  // namespace
+}  // namespace detail
+
+compaction_report compact(const std::filesystem::path& path, const options& opening, const compaction_options& how) {
+  if (!opening.shared_as.empty()) {
+    raise(errc::invalid_argument, "{}: a store is packed by one process alone; do not share it meanwhile",
+          path.native());
+  }
+  options writing = opening;
+  writing.access = access::read_write;
+  writing.creation = creation::open_existing;
+  writing.publish_settled = false;
+  writing.grow_in_background = false;
+  const auto core = detail::open_store(path, writing);
+  return detail::packing(*core, how).run();
+}
+
+}  // namespace icecore

@@ -1,0 +1,210 @@
+#include "stratum/strata.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace icecore::stratum {
+
+strata::strata(std::vector<packed_extent> all) : extents_(std::move(all)) {
+  for (std::uint32_t i = 0; i < extents(); ++i) {
+    const extent& e = extent_at(i);
+    if (i == 0 || stratum_of(i) != stratum_of(i - 1)) strata_.push_back({i, i});
+    strata_.back().end = i + 1;
+    const block first = e.block_at(0);
+    bool goes_on = false;
+    if (strata_.back().begin != i) {
+      const block before = extent_at(i - 1).block_at(extent_at(i - 1).blocks() - 1);
+      goes_on = before.key(before.keys() - 1) == first.key(0);
+    }
+    firsts_.push_back({first.key(0), first.row_at(first.rows_begin(0)).record.stamped, goes_on});
+    keys_ += e.header().keys - (goes_on ? 1 : 0);
+    records_ += e.header().records;
+    removals_ += e.header().removals;
+    key_bytes_ += e.header().key_bytes - (goes_on ? first.key(0).size() : 0);
+    value_bytes_ += e.header().value_bytes;
+    bytes_ += e.header().size;
+    greatest_ = std::max<version>(greatest_, e.header().greatest);
+  }
+}
+
+std::uint32_t strata::extent_for(const range& of, std::string_view key, version v) const {
+  const auto firsts = std::span(firsts_).subspan(of.begin, of.end - of.begin);
+  const auto behind = std::ranges::upper_bound(firsts, key, {}, &first_record::key);
+  if (behind == firsts.begin()) return of.end;
+  auto i = of.begin + static_cast<std::uint32_t>(behind - firsts.begin()) - 1;
+  while (goes_on(i) && firsts_[i].key == key && firsts_[i].stamped < v) --i;  // newer ones lie before (T2)
+  return i;
+}
+
+std::optional<record_place> strata::find_in(std::uint32_t stratum, const sought_key& key, version v) const {
+  const range& of = strata_[stratum];
+  std::uint32_t i = extent_for(of, key.bytes, v);
+  if (i == of.end) return std::nullopt;
+  do {
+    if (const auto at = extent_at(i).locate(key, v)) return record_place{i, *at};
+    // The extent may end with newer records of the key, whose history goes on in the next one.
+  } while (++i < of.end && goes_on(i) && firsts_[i].key == key.bytes);
+  return std::nullopt;
+}
+
+std::optional<record_place> strata::find_from(std::uint32_t stratum, const sought_key& key, version v) const {
+  for (; stratum < strata_.size(); ++stratum) {
+    if (const auto at = find_in(stratum, key, v)) return at;
+  }
+  return std::nullopt;
+}
+
+std::optional<record_place> strata::find(std::string_view key, version v) const {
+  return find_from(0, sought_key(key), v);
+}
+
+std::optional<record_place> strata::older(const record_place& record) const {
+  const extent& e = extent_at(record.extent);
+  if (const auto at = e.older(record.in)) return record_place{record.extent, *at};
+  const std::uint32_t stratum = stratum_of(record.extent);
+  const std::uint32_t next = record.extent + 1;
+  const bool is_last = record.in.block + 1 == e.blocks() && record.in.key + 1 == e.block_at(record.in.block).keys();
+  if (is_last && next < strata_[stratum].end && goes_on(next)) {
+    return record_place{next, {0, 0, extent_at(next).block_at(0).rows_begin(0)}};
+  }
+  return find_from(stratum + 1, sought_key(key(record)), version_max);
+}
+
+std::optional<record_place> strata::at_most(const record_place& from, version v) const {
+  const block b = extent_at(from.extent).block_at(from.in.block);
+  for (std::uint64_t row = from.in.row, end = b.rows_end(from.in.key); row < end;) {
+    const block::read_row r = b.row_at(row);
+    if (r.record.stamped <= v) return record_place{from.extent, {from.in.block, from.in.key, row}};
+    row = r.end;
+  }
+  const std::uint32_t stratum = stratum_of(from.extent);
+  return find_from(stratum, sought_key(key(from)), v);
+}
+
+// ---- One stratum ----
+
+void stratum_walk::next_block() {
+  key_ = 0;
+  if (++block_ == of_->extent_at(extent_).blocks()) {
+    block_ = 0;
+    if (++extent_ == range_.end) return;
+  }
+  if (goes_on()) key_ = 1;
+}
+
+void stratum_walk::next() {
+  ++key_;
+  while (extent_ != range_.end && key_ >= now().keys()) next_block();
+}
+
+void stratum_walk::to_last_of_block_before() {
+  if (block_ == 0) {
+    if (extent_ == range_.begin) {
+      extent_ = range_.end;
+      return;
+    }
+    --extent_;
+    block_ = of_->extent_at(extent_).blocks();
+  }
+  --block_;
+  key_ = now().keys() - 1;
+}
+
+void stratum_walk::to_first_of_key() {
+  while (!at_end() && key_ == 0 && goes_on()) to_last_of_block_before();
+}
+
+void stratum_walk::previous() {
+  if (key_ > 0) {
+    --key_;
+  } else {
+    to_last_of_block_before();
+  }
+  to_first_of_key();
+}
+
+void stratum_walk::seek(std::string_view key) {
+  extent_ = of_->extent_for(range_, key, version_max);
+  if (extent_ == range_.end) {  // all are greater
+    extent_ = range_.begin;
+    block_ = key_ = 0;
+    return;
+  }
+  const auto [block, at] = of_->extent_at(extent_).seek(sought_key(key));
+  block_ = block;
+  key_ = at;
+  while (extent_ != range_.end && key_ >= now().keys()) next_block();
+}
+
+void stratum_walk::seek_last() {
+  extent_ = range_.end - 1;
+  block_ = of_->extent_at(extent_).blocks() - 1;
+  key_ = now().keys() - 1;
+  to_first_of_key();
+}
+
+void stratum_walk::seek_before(std::string_view key) {
+  seek(key);
+  if (at_end()) {
+    seek_last();
+  } else {
+    previous();
+  }
+}
+
+// ---- All of them ----
+
+void strata_walk::choose() {
+  at_ = nullptr;
+  for (stratum_walk& each : walks_) {
+    if (each.at_end()) continue;
+    const std::string_view key = each.key();
+    if (at_ != nullptr && key >= key_) continue;  // of equal ones the youngest, which comes first
+    at_ = &each;
+    key_ = key;
+  }
+}
+
+void strata_walk::seek(std::string_view key) {
+  for (stratum_walk& each : walks_) each.seek(key);
+  choose();
+}
+
+void strata_walk::next() {
+  for (stratum_walk& each : walks_) {
+    if (&each != at_ && !each.at_end() && each.key() == key_) each.next();
+  }
+  at_->next();
+  choose();
+}
+
+void strata_walk_back::choose() {
+  at_ = nullptr;
+  for (stratum_walk& each : walks_) {
+    if (each.at_end()) continue;
+    const std::string_view key = each.key();
+    if (at_ != nullptr && key <= key_) continue;
+    at_ = &each;
+    key_ = key;
+  }
+}
+
+void strata_walk_back::seek_last() {
+  for (stratum_walk& each : walks_) each.seek_last();
+  choose();
+}
+
+void strata_walk_back::seek_before(std::string_view key) {
+  for (stratum_walk& each : walks_) each.seek_before(key);
+  choose();
+}
+
+void strata_walk_back::previous() {
+  for (stratum_walk& each : walks_) {
+    if (&each != at_ && !each.at_end() && each.key() == key_) each.previous();
+  }
+  at_->previous();
+  choose();
+}
+
+}  // namespace icecore::stratum

@@ -1,0 +1,185 @@
+// All that is packed of a store: strata, youngest first, each a list of extents in the order of keys.
+//
+//   const strata packed(extents);
+//   if (const auto at = packed.find("layer1/bias", v); at && !packed.record(*at).is_removal()) ...
+//   for (auto older = packed.older(*at); older; older = packed.older(*older)) ...
+//
+//   strata_walk walk(packed);
+//   for (walk.seek("layer1/"); !walk.at_end(); walk.next()) use(walk.key(), walk.newest());
+//
+// Threads: strata never change; any. A walk belongs to one thread.
+// Errors: errc::damaged, which names the place, from each function that reads a block whose check fails.
+// Cost: find() that of extent::find() in each stratum that is asked, youngest first, until one shows something.
+// Invariants:
+//   T1. The versions of a stratum are greater than those of the strata behind it. So the first that shows something for
+//       a key decides.
+//   T2. In a stratum records are in the order of (key ascending, version descending), over the bounds of extents too: a
+//       history may go on in the next extent.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "stratum/extent.hpp"
+
+namespace icecore::stratum {
+
+/// A record's place in all strata.
+struct record_place {
+  std::uint32_t extent;  ///< counted through all strata
+  extent::record_at in;
+};
+
+struct packed_extent {
+  std::uint32_t stratum;  ///< ascending: 0 is the youngest
+  std::unique_ptr<const extent> bytes;
+};
+
+class strata {
+ public:
+  /// In the order of strata, then of keys.
+  explicit strata(std::vector<packed_extent> all);
+
+  /// The newest record of `key` whose version is at most `v`.
+  [[nodiscard]] std::optional<record_place> find(std::string_view key, version v) const;
+  /// The next older record of the same key.
+  [[nodiscard]] std::optional<record_place> older(const record_place& record) const;
+  /// The newest record whose version is at most `v`, from this record of the key on.
+  [[nodiscard]] std::optional<record_place> at_most(const record_place& from, version v) const;
+
+  [[nodiscard]] std::string_view key(const record_place& at) const {
+    return extent_at(at.extent).block_at(at.in.block).key(at.in.key);
+  }
+  [[nodiscard]] packed_record record(const record_place& at) const {
+    return extent_at(at.extent).block_at(at.in.block).row_at(at.in.row).record;
+  }
+
+  [[nodiscard]] const extent& extent_at(std::uint32_t i) const noexcept { return *extents_[i].bytes; }
+  [[nodiscard]] std::uint32_t extents() const noexcept { return static_cast<std::uint32_t>(extents_.size()); }
+  /// A stratum's extents: from `begin` to before `end`.
+  struct range {
+    std::uint32_t begin;
+    std::uint32_t end;
+  };
+  [[nodiscard]] const std::vector<range>& all() const noexcept { return strata_; }
+  [[nodiscard]] std::uint32_t stratum_of(std::uint32_t extent) const noexcept { return extents_[extent].stratum; }
+
+  /// A key that lies in several strata counts in each.
+  [[nodiscard]] std::uint64_t keys() const noexcept { return keys_; }
+  [[nodiscard]] std::uint64_t records() const noexcept { return records_; }
+  [[nodiscard]] std::uint64_t removals() const noexcept { return removals_; }
+  [[nodiscard]] std::uint64_t key_bytes() const noexcept { return key_bytes_; }
+  [[nodiscard]] std::uint64_t value_bytes() const noexcept { return value_bytes_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  /// The greatest version of a record; 0 if there is none.
+  [[nodiscard]] version greatest() const noexcept { return greatest_; }
+
+  /// The extent of the stratum that a search for (key, v) begins in; `end` if all keys are greater.
+  [[nodiscard]] std::uint32_t extent_for(const range& of, std::string_view key, version v) const;
+  /// Whether the extent begins with older records of the last key of the one before it (T2).
+  [[nodiscard]] bool goes_on(std::uint32_t extent) const noexcept { return firsts_[extent].goes_on; }
+
+ private:
+  /// What an extent begins with.
+  struct first_record {
+    std::string_view key;
+    version stamped;
+    bool goes_on;
+  };
+  [[nodiscard]] std::optional<record_place> find_in(std::uint32_t stratum, const sought_key& key, version v) const;
+  [[nodiscard]] std::optional<record_place> find_from(std::uint32_t stratum, const sought_key& key, version v) const;
+
+  std::vector<packed_extent> extents_;
+  std::vector<first_record> firsts_;  // by extent
+  std::vector<range> strata_;
+  std::uint64_t keys_ = 0;
+  std::uint64_t records_ = 0;
+  std::uint64_t removals_ = 0;
+  std::uint64_t key_bytes_ = 0;
+  std::uint64_t value_bytes_ = 0;
+  std::uint64_t bytes_ = 0;
+  version greatest_ = 0;
+};
+
+/// Goes through the keys of one stratum, each once, at its newest record there.
+class stratum_walk {
+ public:
+  stratum_walk(const strata& of, const strata::range& extents) noexcept : of_(&of), range_(extents) {}
+
+  /// To the first key that is not less.
+  void seek(std::string_view key);
+  /// To the last key that is less; at the end if there is none.
+  void seek_before(std::string_view key);
+  void seek_last();
+  [[nodiscard]] bool at_end() const noexcept { return extent_ == range_.end; }
+  /// Precondition of the rest: !at_end().
+  [[nodiscard]] std::string_view key() const { return now().key(key_); }
+  [[nodiscard]] record_place newest() const { return {extent_, {block_, key_, now().rows_begin(key_)}}; }
+  void next();
+  /// At the end if this was the first key.
+  void previous();
+
+ private:
+  [[nodiscard]] block now() const { return of_->extent_at(extent_).block_at(block_); }
+  /// Whether the block's first key is that of the block before it.
+  [[nodiscard]] bool goes_on() const noexcept {
+    return block_ > 0 ? of_->extent_at(extent_).goes_on(block_) : extent_ != range_.begin && of_->goes_on(extent_);
+  }
+  void next_block();
+  void to_last_of_block_before();
+  void to_first_of_key();
+
+  const strata* of_;
+  strata::range range_;
+  std::uint32_t extent_ = 0;
+  std::uint32_t block_ = 0;
+  std::uint32_t key_ = 0;
+};
+
+/// Goes through the keys of all strata, each once, at its newest record.
+class strata_walk {
+ public:
+  explicit strata_walk(const strata& of) {
+    for (const strata::range& each : of.all()) walks_.emplace_back(of, each);
+  }
+  void seek(std::string_view key);
+  [[nodiscard]] bool at_end() const noexcept { return at_ == nullptr; }
+  [[nodiscard]] std::string_view key() const noexcept { return key_; }
+  [[nodiscard]] record_place newest() const { return at_->newest(); }
+  void next();
+
+ private:
+  void choose();
+
+  std::vector<stratum_walk> walks_;
+  stratum_walk* at_ = nullptr;
+  std::string_view key_;
+};
+
+/// The same, downwards.
+class strata_walk_back {
+ public:
+  explicit strata_walk_back(const strata& of) {
+    for (const strata::range& each : of.all()) walks_.emplace_back(of, each);
+  }
+  void seek_last();
+  void seek_before(std::string_view key);
+  [[nodiscard]] bool at_end() const noexcept { return at_ == nullptr; }
+  [[nodiscard]] std::string_view key() const noexcept { return key_; }
+  [[nodiscard]] record_place newest() const { return at_->newest(); }
+  void previous();
+
+ private:
+  void choose();
+
+  std::vector<stratum_walk> walks_;
+  stratum_walk* at_ = nullptr;
+  std::string_view key_;
+};
+
+}  // namespace icecore::stratum
