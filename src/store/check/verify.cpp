@@ -11,6 +11,7 @@
 #include "store/copy/lineage.hpp"
 #include "store/engine.hpp"
 #include "store/open/record_scan.hpp"
+#include "store/packed/open_strata.hpp"
 #include "store/open/sorted_entries.hpp"
 #include "store/persistent/instant_recovery.hpp"
 
@@ -51,6 +52,27 @@ void check_queries_and_lineage(pool_set& in, verify_report& report) {
     report.damages.push_back({d.at, "query", d.what, std::nullopt, std::nullopt});
   }
   if (const auto d = lineage_damage(in)) report.damages.push_back(*d);
+}
+
+/// Reads all that is packed.
+void check_packed(const pool_set& in, verify_report& report) {
+  const auto note = [&](link at, std::string what) {
+    report.damages.push_back({at, "packed", std::move(what), std::nullopt, std::nullopt});
+  };
+  for (const format::named_extent& each : manifest_of(in).extents) {
+    try {
+      const auto extent = detail::open_extent(in, each);
+      report.entries += extent->header().keys;
+      report.records += extent->header().records;
+      report.bytes += extent->header().size;
+      extent->verify([&](std::string_view what, std::uint64_t offset) {
+        note(make_link(link_pool(each.segment), offset), std::string(what));
+      });
+    } catch (const error& e) {
+      if (e.code() != errc::damaged) throw;
+      note(each.segment, e.message());
+    }
+  }
 }
 
 /// Turns their positions, which are links, into files and bytes in these.
@@ -101,6 +123,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
                     std::move(filled));
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
+  check_packed(*pool_, report);
   if (!beside_writer_) check_queries_and_lineage(*pool_, report);
   localize(*pool_, report.damages);
   return report;
@@ -204,6 +227,7 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
           p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
       report = report_of(p, found);
       if (report.ok()) check_keys(p, found, report);
+      check_packed(p, report);
       for (auto& d : p.damages()) report.damages.push_back(std::move(d));
       has_index = report.ok();
       check_queries_and_lineage(p, report);

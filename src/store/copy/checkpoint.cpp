@@ -42,6 +42,7 @@ struct [[gnu::visibility("hidden")]] checkpoint_cut {
   std::vector<segment_tail> places;  ///< by offset
   record_totals totals;
   query_cut queries;
+  std::vector<segment> packed;       ///< segments of extents, and of the manifest: copied whole
   version open;                                         ///< the store's clock
   std::array<std::uint64_t, format::files_max> ends{};  ///< of each file, up to its last segment
 
@@ -83,6 +84,12 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   for (const auto& p : made->places) {
     std::uint64_t& end = made->ends[link_pool(p.in.offset)];
     end = std::max(end, link_offset(p.in.end()));
+  }
+  for (const format::named_extent& each : packing_.extents) made->packed.push_back(pool_->segment_at(each.segment));
+  if (packing_.number != 0) made->packed.push_back(pool_->segment_at(packing_.segment));
+  for (const segment& s : made->packed) {
+    std::uint64_t& end = made->ends[link_pool(s.offset)];
+    end = std::max(end, link_offset(s.end()));
   }
   for (const segment& s : made->queries.segments()) {
     std::uint64_t& end = made->ends[link_pool(s.offset)];
@@ -148,8 +155,10 @@ class checkpoint_writer {
     const pool& from = *pools_->find(number);
     file.resize(cut_->ends[number]);
     range_copier copier({from.file().descriptor(), &from.file().path()}, file.as_target());
-    for (const segment& s : cut_->queries.segments()) {
-      if (link_pool(s.offset) == number) copy(copier, s.offset, s.end(), file);
+    for (const auto* whole : {&cut_->queries.segments(), &cut_->packed}) {
+      for (const segment& s : *whole) {
+        if (link_pool(s.offset) == number) copy(copier, s.offset, s.end(), file);
+      }
     }
     for (const segment_tail& p : cut_->places) {
       if (link_pool(p.in.offset) != number) continue;
@@ -172,6 +181,8 @@ class checkpoint_writer {
     if (number == 0) {
       const auto lineage = lineage_bytes(*pools_);
       file.write(lineage.data(), lineage.size(), format::lineage_offset);
+      const auto packing = manifest_anchor_bytes(*pools_);
+      file.write(packing.data(), packing.size(), format::manifest_anchor_offset);
     }
     const format::root root = closed_root(*pools_->find(number), file.inode());
     file.write(&root, sizeof root, root_offset(root));
