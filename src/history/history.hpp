@@ -112,6 +112,8 @@ class basic_histories final : public Heads {
   // ---- One record ----
   [[nodiscard]] bool is_removal(link l) const noexcept { return at(l).is_removal(); }
   [[nodiscard]] bool is_lost(link l) const noexcept { return at(l).is_lost(); }
+  /// An entry without a value: it is no change.
+  [[nodiscard]] bool shows_nothing(link l) const noexcept { return at(l).layout().is_key_alone(); }
   /// Of the entry that it belongs to. A record that is the entry itself is known to be intact.
   [[nodiscard]] std::string_view key_of_record(link l) const {
     const record r = at(l);

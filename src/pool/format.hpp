@@ -186,7 +186,7 @@ struct segment_header {
   std::uint64_t fill_end;    // 24  8  checked word, persistent index only: where records end; see logged_segments
   link next_free;            // 32  8  checked word, persistent index and queries: the next segment in its list
   std::uint64_t owner;       // 40  8  segments of queries only: the first half of the query's id
-  std::uint32_t era;         // 48  4  records and indexes: how many manifests there were; the crc covers it unless it is 0
+  std::uint32_t era;         // 48  4  records and indexes: that of the manifest then; the crc covers it unless it is 0
   std::uint8_t zero[12];     // 52 12
 };
 static_assert(sizeof(segment_header) == 64 && offsetof(segment_header, fill) == 16);

@@ -9,6 +9,7 @@
 #include "feed_check.hpp"
 #include "index/persistent/persistent_index.hpp"
 #include "kept_check.hpp"
+#include "../store/support/inside.hpp"
 #include "store/engine.hpp"
 
 namespace icecore::crash {
@@ -61,8 +62,7 @@ std::string verified(const store& s) {
   for (const auto& wrong : s.core().index().check()) return "index: " + wrong;
   if (const auto* lasting = dynamic_cast<const index::persistent_index*>(&s.core().index())) {
     for (const auto& lost : lasting->lost_nodes()) return "index: " + lost;
-    for (const auto& shared : static_cast<const detail::durable_engine&>(s.core()).segments().check())
-      return "space: " + shared;
+    for (const auto& shared : testing::segments_of(s).check()) return "space: " + shared;
   }
   const auto report = s.verify();
   if (report.ok()) return {};

@@ -27,6 +27,7 @@ struct story_options {
   bool queries = false;        ///< half of the operations are of kept queries
   bool feeds = false;          ///< or of feeds
   bool reads_all = false;      ///< at each opening but those that judge what a crash left
+  bool packs = false;          ///< the store is compacted between operations, each of which has a version of its own
   bool deferred = false;       ///< under operation durability: sync() makes durable, no write does
 
   /// Whether each write that has returned is there after a power cut.

@@ -38,6 +38,7 @@ struct arguments {
   std::string queries = "some";
   std::string feeds = "some";
   std::string deferred = "some";
+  std::string packs = "some";
   unsigned writers = 0;
   unsigned files = 0;
   bool full_nodes = false;
@@ -110,6 +111,8 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   const bool defers = one_of(2) == 0;
   const bool may_defer = how.durability == durability::operation && !(how.queries && how.writers > 1);
   how.deferred = may_defer && (a.deferred == "always" || (a.deferred == "some" && defers));
+  const bool packs = one_of(3) == 0;
+  how.packs = how.writers == 1 && (a.packs == "always" || (a.packs == "some" && packs));
   return how;
 }
 
@@ -122,6 +125,7 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.queries != "some") command += " --queries " + a.queries;
   if (a.feeds != "some") command += " --feeds " + a.feeds;
   if (a.deferred != "some") command += " --deferred " + a.deferred;
+  if (a.packs != "some") command += " --packs " + a.packs;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
   if (a.full_nodes) command += " --full-nodes";
@@ -287,6 +291,8 @@ int main_of(int argc, char** argv) {
                  "deferred durability, where it is that of operations: in half of these stories, or not")
       ->check(CLI::IsMember({"some", "always", "never"}))
       ->capture_default_str();
+  app.add_option("--packs", a.packs, "compactions between operations: in a third of the stories of one writer, or not")
+      ->check(CLI::IsMember({"some", "always", "never"}));
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
   app.add_option("--files", a.files, "of the stores of all stories; 0: one, in a quarter of them two")
       ->check(CLI::Range(0U, files_max));

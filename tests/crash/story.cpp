@@ -21,7 +21,21 @@ namespace {
 // ---- What writers do ----
 
 struct planned {
-  enum class kind { insert, insert_new, remove, batch, batch_new, tag, label, sync, find, reopen, query, feed };
+  enum class kind {
+    insert,
+    insert_new,
+    remove,
+    batch,
+    batch_new,
+    tag,
+    label,
+    sync,
+    find,
+    reopen,
+    pack,
+    query,
+    feed
+  };
   kind what;
   planned_query of_query{};
   planned_feed of_feed{};
@@ -39,7 +53,7 @@ struct planned {
 class planner {
  public:
   planner(const story_options& how, std::uint64_t seed, unsigned depth)
-      : how_(how), random_(seed), mark_(mark_of(depth)) {
+      : how_(how), random_(seed), mark_(mark_of(depth)), closes_first_(depth > 0) {
     large_ = one_in(6);
     growing_ = one_in(24) || how.full_segments;
     keys_ = how.writers == 1 ? 2 + draw(8) : 1 + draw(3);  // several writers are to meet
@@ -72,6 +86,11 @@ class planner {
 
   planned next(unsigned number, unsigned writer) {
     planned p{};
+    // what packing leaves of several records of one version is another content
+    if (how_.packs && number % 2 == (closes_first_ ? 0U : 1U)) {
+      p.what = one_in(3) ? planned::kind::pack : planned::kind::tag;
+      return p;
+    }
     if (how_.queries && one_in(2)) {
       if (how_.feeds && one_in(2)) {
         p.what = planned::kind::feed;
@@ -142,6 +161,7 @@ class planner {
   story_options how_;
   std::mt19937_64 random_;
   char mark_;
+  bool closes_first_;  // what was before may have written in the open version
   // Keys that fill about so much.
   static constexpr std::uint64_t one_leaf = 22;
   static constexpr std::uint64_t three_leaves = 78;
@@ -250,6 +270,13 @@ class runner {
       case planned::kind::reopen:
         close(done);
         done.what = "close and open";
+        open();
+        break;
+      case planned::kind::pack:
+        close(done);
+        done.what = "close, compact and open";
+        static_cast<void>(compact(path_, opening_options(into_.how, machine::recorded),
+                                  {.whole = number % 4 == 1, .threads = 1, .on_progress = {}}));
         open();
         break;
     }
@@ -374,13 +401,25 @@ void prepare(story& s, planner& plan) {
       for (std::uint64_t i = 0; i < records; ++i) {
         spread(s.how, i);
         first.insert("shared-" + std::to_string(plan.draw(4)), "old" + std::string(plan.draw(50), 'o'));
-        if (plan.one_in(4)) first.tag({.name = "old-" + std::to_string(i), .time_ns = 1});
+        if (plan.one_in(4)) {
+          first.tag({.name = "old-" + std::to_string(i), .time_ns = 1});
+        } else if (s.how.packs) {
+          first.tag();
+        }
       }
       for (std::uint64_t i = 0; i < plan.tags(); ++i) first.tag({.name = "full-" + std::to_string(i), .time_ns = 1});
       // a segment with room that is nobody's, if both fillers are here, and one that is nearly full: the next records
       // begin another one
       if (plan.growing() && plan.one_in(2)) first.insert("filler", std::string(30'000 + plan.draw(25'000), 'f'));
-      if (plan.growing()) first.insert("filler", std::string(60'000 + plan.draw(3'000), 'f'));
+      if (plan.growing()) {
+        if (s.how.packs) first.tag();
+        first.insert("filler", std::string(60'000 + plan.draw(3'000), 'f'));
+      }
+      if (s.how.packs) first.tag();
+    }
+    if (s.how.packs && plan.one_in(2)) {
+      static_cast<void>(compact(machine::path(machine::recorded), opening_options(s.how, machine::recorded),
+                                {.whole = false, .threads = 1, .on_progress = {}}));
     }
     const store again(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
     s.before_sum = content_sum(again);

@@ -164,6 +164,8 @@ int __real_fstatfs(int, struct statfs*);
 int __real_fstatvfs(int, struct statvfs*);
 int __real_statx(int, const char*, int, unsigned, struct statx*);
 int __real_posix_fallocate(int, off_t, off_t);
+int __real_fallocate(int, int, off_t, off_t);
+int __real_flock(int, int);
 int __real_ftruncate(int, off_t);
 int __real_fdatasync(int);
 int __real_fsync(int);
@@ -271,6 +273,25 @@ int __wrap_posix_fallocate(int descriptor, off_t offset, off_t length) {
     note(number_of(descriptor), event::kind::resize, size);
   }
   return 0;
+}
+
+/// Of blocks that go back: zeros, which become durable as what a store writes does.
+int __wrap_fallocate(int descriptor, int mode, off_t offset, off_t length) {
+  if (!is_file(descriptor)) return __real_fallocate(descriptor, mode, offset, length);
+  if (mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE)) return errno = EOPNOTSUPP, -1;
+  std::byte* const begin = file_of(descriptor).base() + offset;
+  for (off_t at = 0; at < length; at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, begin + at, sizeof word);
+    if (word == 0) continue;
+    std::memset(begin + at, 0, sizeof word);
+    machine::get().stored_by_system(begin + at, sizeof word);
+  }
+  return 0;
+}
+
+int __wrap_flock(int descriptor, int operation) {
+  return is_file(descriptor) ? 0 : __real_flock(descriptor, operation);  // one process only
 }
 
 int __wrap_ftruncate(int descriptor, off_t length) {

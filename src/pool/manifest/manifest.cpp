@@ -121,6 +121,7 @@ bool give_back(pool_set& pools, std::span<const segment> all) {
   if (!alone) return false;
   for (const segment& s : all) pools.of(s.offset).clear_content(s);
   pools.persist().sync();
+  for (const pool* p : pools.files()) p->file().sync();  // no flush of lines makes a hole durable
   for (const segment& s : all) pools.of(s.offset).format_segment(s.offset, s.size, format::free_segment_magic);
   pools.persist().sync();
   return true;

@@ -22,7 +22,7 @@ namespace icecore {
 
 struct manifest {
   std::uint32_t number = 0;
-  std::uint32_t era = 0;      ///< segments of records and of indexes of a lesser one are free space
+  std::uint32_t era = 0;      ///< segments of records and of indexes of another one are free space
   version greatest = 0;       ///< version of a record in the extents
   link segment = null_link;   ///< in which it lies
   std::vector<format::named_extent> extents{};

@@ -6,8 +6,8 @@
 //   segments "IPAK"                  an extent each (stratum/extent_format.hpp), behind the segment's header
 //   segments "IFRE"                  free space: zeros behind the header
 //
-// A manifest is written once and never changed. Segments of records and of indexes whose `era` is less than the
-// manifest's are free space: what they held is in extents. A store that was never packed has none of these, and its
+// A manifest is written once and never changed. Segments of records and of indexes whose `era` is not the manifest's are
+// free space: what older ones held is in extents, and a newer one is of a compaction that a crash cut off. A store that was never packed has none of these, and its
 // root's `manifest` is 0; the first manifest makes it format 4, which older versions of icecore refuse.
 #pragma once
 
@@ -27,7 +27,7 @@ struct manifest_slot {
   link at;                   //  8 8  of the manifest's segment
   std::uint64_t size;        // 16 8  of the manifest, behind the segment's header
   std::uint32_t bytes_crc;   // 24 4  CRC32C of the manifest, seeded with pool id and number
-  std::uint32_t era;         // 28 4  of the segments that are not free space
+  std::uint32_t era;         // 28 4  of the segments of records and of indexes that count
   std::uint64_t extents;     // 32 8  how many it names
   std::uint64_t greatest;    // 40 8  the greatest version of a record in them
   std::uint8_t zero[16];     // 48 16

@@ -26,6 +26,7 @@ template <class Engine>
 [[nodiscard]] bool changes_nothing(const Engine& engine, link record) {
   const auto& histories = engine.histories();
   if (!histories.is_removal(record)) return false;
+  if (histories.shows_nothing(record)) return true;
   const link before = histories.older(record);
   if (before == null_link) return true;
   histories.verify_checksum(before);

@@ -55,7 +55,7 @@ struct settled_part {
 
 class settled_records final : public segment_source {
  public:
-  /// Segments of a lesser era than this hold nothing any more.
+  /// Segments of records of other eras than this one do not count.
   settled_records(pool_set& in, std::uint32_t era) noexcept : pool_(&in), era_(era) {}
 
   /// Empty while a process is opening the store, and of a store whose writer was in another boot of this machine, or

@@ -120,9 +120,9 @@ record_scan::segment_kind record_scan::kind_of(link at, link end) const noexcept
   if (!p.valid_header(at, h.magic)) return segment_kind::none;
   switch (h.magic) {
     case format::segment_magic:
-      return h.era < packed_.era ? segment_kind::outdated : segment_kind::records;
+      return h.era == packed_.era ? segment_kind::records : segment_kind::outdated;
     case format::index_segment_magic:
-      return h.era < packed_.era ? segment_kind::outdated : segment_kind::index;
+      return h.era == packed_.era ? segment_kind::index : segment_kind::outdated;
     case format::query_segment_magic:
       return segment_kind::queries;
     case format::packed_segment_magic:

@@ -206,6 +206,10 @@ void recovery::drop_uncounted(const record_scan& found) const {
   for (const auto& place : found.segments()) {
     p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);
   }
+  // Without its header a segment that does not count would be damage, to an opening that relies on headers (P3).
+  for (const auto* kind : {&found.outdated_segments(), &found.free_segments()}) {
+    for (const segment& s : *kind) p.persist().flush(&p.header_of(s.offset), sizeof(format::segment_header));
+  }
   p.persist().sync();
   const record_totals totals = found.totals();
   // Nothing else is left, so everything there counts, whatever the fill ends say while they are being set. What was

@@ -143,6 +143,9 @@ class packing {
       report_.bytes_after = bytes_on_device(*pools_);
       return report_;
     }
+    // A persistent index is made anew afterwards. Without one, the opening after a crash looks at all segments, and gives
+    // back those that this compaction leaves.
+    pools_->roots().update_both([](format::root& r) { r.anchor = null_link; });
     manifest next;
     try {
       with_engine(*core_, [&](const auto& engine) { merge_all(engine); });
@@ -164,7 +167,6 @@ class packing {
       r.certificate = format::certificate_kind::proven;
       r.certified_records = left_.records;
       r.certified_sum = left_.digest;
-      r.anchor = null_link;
     });
     const std::vector<segment> outdated = outdated_segments(next);
     if (give_back(*pools_, outdated)) cut_end(next);
@@ -279,7 +281,7 @@ class packing {
 
   [[nodiscard]] manifest next_manifest(const manifest& now) {
     manifest next;
-    next.era = now.era + 1;
+    next.era = greatest_era() + 1;
     for (const key_part& part : parts_) {
       next.extents.insert(next.extents.end(), part.made.begin(), part.made.end());
     }
@@ -303,18 +305,32 @@ class packing {
     return next;
   }
 
+  /// Of any segment: one of a compaction that a crash cut off may still be there, with an era that must not come again.
+  [[nodiscard]] std::uint32_t greatest_era() const {
+    std::uint32_t greatest = core_->packing().era;
+    for_each_segment([&](const segment&, const format::segment_header& h) { greatest = std::max(greatest, h.era); });
+    return greatest;
+  }
+
+  [[nodiscard]] static std::uint64_t bytes_of(const tag_info& tag) noexcept {
+    return record_layout::of_tag(tag.name.size(), tag.note.size()).size() + 2 * format::record_padding_max;
+  }
   /// Tags are records of the young generation: they are written anew, in a segment of the next era.
   void write_tags() {
+    const std::vector<tag_info> tags = core_->tags().all();
+    std::uint64_t left = 0;  // bytes that the rest takes, at most
+    for (const tag_info& tag : tags) left += bytes_of(tag);
     segment s{};
     link end = null_link;
-    for (const tag_info& tag : core_->tags().all()) {
+    for (const tag_info& tag : tags) {
       const record_layout layout = record_layout::of_tag(tag.name.size(), tag.note.size());
       if (s.size == 0 || layout.place(end) + layout.size() > s.end()) {
         if (s.size != 0) pools_->set_fill(s, end);
-        constexpr std::uint64_t usual = (std::uint64_t{1} << 20) - sizeof(format::segment_header);
-        s = pools_->allocate(std::max(usual, layout.size() + 2 * format::record_padding_max));
+        constexpr std::uint64_t most = (std::uint64_t{1} << 20) - sizeof(format::segment_header);
+        s = pools_->allocate(std::max(std::min(most, left), bytes_of(tag)));
         end = s.first_record();
       }
+      left -= bytes_of(tag);
       const link at = layout.place(end);
       const record r(pools_->at(at));
       r.fill(layout, null_link, tag.name, tag.note);
@@ -335,7 +351,7 @@ class packing {
     for_each_segment([&](const segment& s, const format::segment_header& h) {
       const bool has_era = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
       const bool is_packed = h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
-      if ((has_era && h.era < of.era) || (is_packed && !of.names(s.offset))) found.push_back(s);
+      if ((has_era && h.era != of.era) || (is_packed && !of.names(s.offset))) found.push_back(s);
     });
     return found;
   }
@@ -372,7 +388,7 @@ class packing {
     try {
       std::vector<segment> made;
       for_each_segment([&](const segment& s, const format::segment_header& h) {
-        const bool is_new = (h.magic == format::segment_magic && h.era > now.era) ||
+        const bool is_new = (h.magic == format::segment_magic && h.era != now.era) ||
                             h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
         if (is_new && !now.names(s.offset)) made.push_back(s);
       });

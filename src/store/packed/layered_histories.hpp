@@ -39,6 +39,7 @@ class layered_histories {
     return is_packed(l) ? packed_->record(place_of(l)).is_removal() : young_->is_removal(l);
   }
   [[nodiscard]] bool is_lost(link l) const noexcept { return !is_packed(l) && young_->is_lost(l); }
+  [[nodiscard]] bool shows_nothing(link l) const noexcept { return !is_packed(l) && young_->shows_nothing(l); }
   [[nodiscard]] version stamp_of(link l) const {
     return is_packed(l) ? packed_->record(place_of(l)).stamped : young_->stamp_of(l);
   }
@@ -119,7 +120,7 @@ class layered_histories {
   [[nodiscard]] link shown(link l) const { return l == null_link || is_removal(l) ? null_link : l; }
   /// `found` in the history of the young record `of`; or what is packed of its key if `found` shows nothing.
   [[nodiscard]] link below_if_nothing(link found, link of, version v) const {
-    if (found != null_link && !at(found).layout().is_key_alone()) return found;  // Y1, Y2
+    if (found != null_link && !young_->shows_nothing(found)) return found;  // Y1, Y2
     return packed_at(at(young_entry_of(of)).key(), v);
   }
 

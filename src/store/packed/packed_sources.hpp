@@ -43,7 +43,7 @@ class generation_records final : public stratum::record_source {
   /// An entry without a value, or a record of a batch that never took effect.
   [[nodiscard]] bool shows_nothing(link l) const {
     engine_->young().verify_checksum(l);
-    return engine_->young().stamp_of(l) == 0 || engine_->young().at(l).layout().is_key_alone();
+    return engine_->young().stamp_of(l) == 0 || engine_->young().shows_nothing(l);
   }
   /// Whether there was no value before this removal; other records of its version do not count.
   [[nodiscard]] bool changes_nothing(link removal, version of) const {

@@ -15,7 +15,9 @@ namespace icecore::testing {
 
 /// Precondition: the store has the persistent index, and was opened with it.
 [[nodiscard]] inline const logged_segments& segments_of(const store& s) {
-  return static_cast<const detail::durable_engine&>(s.core()).segments();
+  if (s.core().heads() == detail::heads_kind::layered_durable)
+    return static_cast<const detail::durable_engine<detail::layered<durable_heads>>&>(s.core()).segments();
+  return static_cast<const detail::durable_engine<durable_heads>&>(s.core()).segments();
 }
 
 }  // namespace icecore::testing
