@@ -2,8 +2,8 @@
 //
 // The paper's work: N random keys of 8 bytes with values of 8 bytes are inserted (N by default 1,000,000), all of them
 // removed in shuffled order and N others inserted, with a tag after every operation; icecore (B+-tree, durability none)
-// and LMDB (transactions of 1,000) in /dev/shm. The same records are packed in memory. Then each answers the same
-// questions, in turns, 5 times, with one and with two threads; each answer is checked. Prints medians, in operations a
+// and LMDB (transactions of 1,000) in /dev/shm. The same records are packed in memory, and by compact() in a store that is
+// opened again. Then each answers the same questions, in turns, 5 times, with one and with two threads; each answer is checked. Prints medians, in operations a
 // second, and how many times as fast the packed histories are, with the least and the greatest ratio.
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "measure.hpp"
+#include "stores/icecore_session.hpp"
 #include "stores/kinds.hpp"
 #include "stratum/extent.hpp"
 #include "stratum/extent_builder.hpp"
@@ -134,6 +135,49 @@ class packed_store final : public bench::store {
   version clock_;
 };
 
+/// A store with the work, compacted and opened again.
+class compacted_store final : public bench::store {
+ public:
+  explicit compacted_store(written_work& work, const std::filesystem::path& path) {
+    {
+      writing_store written(path);
+      work.write_to(written);
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const compaction_report done = compact(path, none());
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    store_.emplace(path, none());
+    const statistics now = store_->stats();
+    fmt::print(
+        "compacted {} records of {} keys in {:.3f} s: {:.1f} bytes a key in extents, {:.1f} of {:.1f} of the file; "
+        "index and lookup cache {} KiB; opened in {:.2f} ms\n",
+        done.records, done.keys, taken.count(), static_cast<double>(now.packed_bytes) / static_cast<double>(done.keys),
+        static_cast<double>(done.bytes_after) / static_cast<double>(done.keys),
+        static_cast<double>(done.bytes_before) / static_cast<double>(done.keys), now.index_bytes / 1024,
+        1e3 * now.recovery_seconds);
+  }
+  std::unique_ptr<bench::session> new_session() override { return std::make_unique<icecore_session>(*store_); }
+  [[nodiscard]] version clock() const override { return store_->clock(); }
+
+ private:
+  [[nodiscard]] static options none() {
+    options how;
+    how.durability = durability::none;
+    return how;
+  }
+  class writing_store final : public bench::store {
+   public:
+    explicit writing_store(const std::filesystem::path& path) : store_(path, none()) {}
+    std::unique_ptr<bench::session> new_session() override { return std::make_unique<icecore_session>(store_); }
+    [[nodiscard]] version clock() const override { return store_.clock(); }
+
+   private:
+    icecore::store store_;
+  };
+
+  std::optional<icecore::store> store_;
+};
+
 struct subject {
   std::string name;
   bench::store* store;
@@ -143,12 +187,12 @@ class measurements {
  public:
   void add(const std::string& what, const std::string& who, double rate) { rates_[what][who].push_back(rate); }
   void print(const std::string& first) const {
-    fmt::print("{:24}{:>20}{:>14}{:>24}\n", "", "", "a second", "packed is times as fast");
+    fmt::print("{:24}{:>20}{:>14}{:>32}\n", "", "", "a second", first + " is times as fast");
     for (const auto& [what, by] : rates_) {
       for (const auto& [who, rates] : by) {
         std::vector<double> ratios;
         for (std::size_t i = 0; i < rates.size(); ++i) ratios.push_back(by.at(first)[i] / rates[i]);
-        fmt::print("{:24}{:>20}{:14.4g}{:>12.2f} ({:.2f} to {:.2f})\n", what, who, bench::median(rates),
+        fmt::print("{:24}{:>20}{:14.4g}{:>20.2f} ({:.2f} to {:.2f})\n", what, who, bench::median(rates),
                    bench::median(ratios), *std::ranges::min_element(ratios), *std::ranges::max_element(ratios));
       }
     }
@@ -233,12 +277,16 @@ int main(int count, char** arguments) try {
              static_cast<double>(packed->bytes()) / static_cast<double>(2 * n),
              static_cast<double>(packed->bytes()) / seconds / 1e6);
   all.push_back({"packed", packed.get()});
+  auto compacted = std::make_unique<compacted_store>(work, folder / "compacted.ice");
+  all.push_back({"compacted", compacted.get()});
   measurements out;
   for (int round = 0; round < repetitions; ++round) {
     for (const unsigned threads : {1U, 2U}) measure(work, all, threads, round, out);
   }
   out.print("packed");
+  out.print("compacted");
   open.clear();
+  compacted.reset();
   std::filesystem::remove_all(folder);
 } catch (const std::exception& failed) {
   fmt::print(stderr, "icecore_packed: {}\n", failed.what());
