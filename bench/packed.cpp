@@ -2,9 +2,10 @@
 //
 // The paper's work: N random keys of 8 bytes with values of 8 bytes are inserted (N by default 1,000,000), all of them
 // removed in shuffled order and N others inserted, with a tag after every operation; icecore (B+-tree, durability none)
-// and LMDB (transactions of 1,000) in /dev/shm. The same records are packed in memory, and by compact() in a store that is
-// opened again. Then each answers the same questions, in turns, 5 times, with one and with two threads; each answer is checked. Prints medians, in operations a
-// second, and how many times as fast the packed histories are, with the least and the greatest ratio.
+// and LMDB (transactions of 1,000) in /dev/shm. The same records are packed in memory, and by compact() in a store that
+// is opened again. Then each answers the same questions, in turns, 5 times, with one and with two threads; each answer
+// is checked. Prints medians, in operations a second, and how many times as fast the packed histories are, with the
+// least and the greatest ratio.
 #include <fmt/format.h>
 #include <sys/mman.h>
 

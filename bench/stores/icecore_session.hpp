@@ -33,8 +33,8 @@ class icecore_session final : public session {
   }
 
   void history(std::string_view key, std::vector<recorded_change>& out) override {
-    for (const auto& [version, value] : store_.history(key)) {
-      out.push_back({version, value ? std::optional(number_of(*value)) : std::nullopt});
+    for (const auto& [stamped, value] : store_.history(key)) {
+      out.push_back({stamped, value ? std::optional(number_of(*value)) : std::nullopt});
     }
   }
 

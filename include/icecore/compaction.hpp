@@ -35,11 +35,11 @@ struct compaction_options {
 };
 
 struct compaction_report {
-  bool packed = false;         ///< false: there was nothing to pack, and nothing has changed
-  std::uint64_t keys = 0;      ///< in what was packed now
-  std::uint64_t records = 0;   ///< in what was packed now
-  std::uint64_t strata = 0;    ///< that the store has now
-  version up_to = 0;           ///< all versions up to this one are packed
+  bool packed = false;              ///< false: there was nothing to pack, and nothing has changed
+  std::uint64_t keys = 0;           ///< in what was packed now
+  std::uint64_t records = 0;        ///< in what was packed now
+  std::uint64_t strata = 0;         ///< that the store has now
+  version up_to = 0;                ///< all versions up to this one are packed
   std::uint64_t bytes_before = 0;   ///< that the store's files took on the device, or in memory
   std::uint64_t bytes_after = 0;    ///< that they take now
   std::uint64_t bytes_written = 0;  ///< to pack

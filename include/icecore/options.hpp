@@ -222,22 +222,22 @@ struct file_statistics {
 
 /// Sizes and counts. Bytes are bytes of the pool file unless the comment says otherwise.
 struct statistics {
-  std::uint64_t keys;         ///< keys ever inserted, including removed ones
-  std::uint64_t records;      ///< inserts and removes of all versions
-  std::uint64_t removes;      ///< the removes among these records
-  std::uint64_t tags;         ///< named or timed tags
-  version clock;              ///< the version that a write now belongs to
-  std::uint64_t key_bytes;    ///< key bytes, each key counted once
-  std::uint64_t value_bytes;  ///< value bytes of all records
-  std::uint64_t used_bytes;   ///< records with their headers and padding, tags, batches, segment headers
-  std::uint64_t file_bytes;   ///< size of the pool file, or of all pool files together
-  std::uint64_t index_bytes;  ///< memory used by the index and the lookup cache
+  std::uint64_t keys;            ///< keys ever inserted, including removed ones
+  std::uint64_t records;         ///< inserts and removes of all versions
+  std::uint64_t removes;         ///< the removes among these records
+  std::uint64_t tags;            ///< named or timed tags
+  version clock;                 ///< the version that a write now belongs to
+  std::uint64_t key_bytes;       ///< key bytes, each key counted once
+  std::uint64_t value_bytes;     ///< value bytes of all records
+  std::uint64_t used_bytes;      ///< records with their headers and padding, tags, batches, segment headers
+  std::uint64_t file_bytes;      ///< size of the pool file, or of all pool files together
+  std::uint64_t index_bytes;     ///< memory used by the index and the lookup cache
   std::uint64_t packed_keys;     ///< of `keys`, those that are packed: a key counts in each stratum that has it
   std::uint64_t packed_records;  ///< of `records`, those that are packed
   std::uint64_t packed_bytes;    ///< which these take, with what leads to them
   std::uint64_t strata;          ///< in which they lie
-  double recovery_seconds;    ///< the time that opening took
-  bool recovered_from_crash;  ///< the last writer had not closed the store
+  double recovery_seconds;       ///< the time that opening took
+  bool recovered_from_crash;     ///< the last writer had not closed the store
   std::string path;
   std::string pool_id;  ///< 32 hexadecimal digits
   unsigned format_major;

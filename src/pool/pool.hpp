@@ -92,7 +92,7 @@ class pool {
     // Who reads beside the writer keeps what is mapped from being given back, as long as views lead there.
     if (file_.reader() == nullptr) return mapping_;
     return std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(mapping_,
-                                                                                                   file_.reader());
+                                                                                                 file_.reader());
   }
   /// Gives back the addresses that were reserved for growth. The pool cannot grow any more.
   void give_up_growth() noexcept { mapping_->trim(size()); }

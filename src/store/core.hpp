@@ -72,10 +72,10 @@ struct store_parts {
   std::vector<finding> findings;           ///< damage that was accepted
   std::shared_ptr<std::byte[]> stand_ins;  ///< stand for lost records: histories link into them
   bool accepts_damage = false;
-  bool attached = false;       ///< another process has opened the store and shares it
-  bool beside_writer = false;  ///< another process writes the store, and does not know of this one
-  manifest packing;                                ///< which extents are part of the store
-  std::unique_ptr<const stratum::strata> packed;   ///< these; null if there are none
+  bool attached = false;                          ///< another process has opened the store and shares it
+  bool beside_writer = false;                     ///< another process writes the store, and does not know of this one
+  manifest packing;                               ///< which extents are part of the store
+  std::unique_ptr<const stratum::strata> packed;  ///< these; null if there are none
 
   [[nodiscard]] bool read_only() const noexcept { return !pool->shared(); }
   [[nodiscard]] address_space space() const { return address_space(pool->bases()); }

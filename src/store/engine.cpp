@@ -307,12 +307,24 @@ void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, co
     } else {
       find_entries(keys.subspan(first, count), std::span(entries).first(count));
     }
-    if constexpr (is_layered) stand_packed(keys.subspan(first, count), at + first * at_stride, at_stride, entries);
+    std::array<std::optional<stratum::packed_record>, is_layered ? find_group : 1> packed;
+    if constexpr (is_layered) {
+      histories_->packed().find_many(
+          keys.subspan(first, count), at + first * at_stride, at_stride,
+          [&](std::size_t i) { return entries[i] == null_link; }, std::span(packed).first(count));
+    }
     for (std::size_t i = 0; i < count; ++i) {
       starts[i] = entries[i] == null_link ? null_link : histories_->start_of(entries[i], version_of(first + i));
       if (starts[i] != entries[i] && starts[i] != null_link) histories_->prefetch(starts[i]);
     }
     for (std::size_t i = 0; i < count; ++i) {
+      if constexpr (is_layered) {
+        if (entries[i] == null_link) {
+          const auto& found = packed[i];
+          out[first + i] = found && !found->is_removal() ? std::optional(found->value) : std::nullopt;
+          continue;
+        }
+      }
       const link l =
           starts[i] == null_link ? null_link : visible_from_start({entries[i], starts[i]}, version_of(first + i));
       if (l == null_link) {
@@ -320,17 +332,6 @@ void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, co
       } else {
         out[first + i] = value_of(l);
       }
-    }
-  }
-}
-
-/// For keys without an entry: what is packed of them at the version, in place of an entry.
-template <class Heads>
-void reading_engine<Heads>::stand_packed(std::span<const std::string_view> keys, const version* at,
-                                         std::size_t at_stride, std::span<link> entries) const {
-  if constexpr (is_layered) {
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (entries[i] == null_link) entries[i] = histories_->packed_at(keys[i], at[i * at_stride]);
     }
   }
 }

@@ -35,6 +35,9 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   }
   /// The key's value in version `v`, which is readable.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key, version v) const {
+    if constexpr (is_layered) {
+      if (young_entry_of(key) == null_link) return histories_->packed_value(key, v);
+    }
     return shown_value(visible_at(key, v));
   }
   void find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
@@ -131,8 +134,6 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   histories_of<Heads> histories_;
 
  private:
-  void stand_packed(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
-                    std::span<link> entries) const;
   // verify.cpp
   void check_index(const record_scan& found, verify_report& report) const override;
 };
@@ -311,7 +312,8 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
 /// The engine that is made of these parts: one whose histories go on in strata, if there are any.
 template <template <class> class Engine, class Heads, class Own>
 [[nodiscard]] std::unique_ptr<store_core> make_engine(store_parts&& parts, Own&& own) {
-  if (parts.packed != nullptr) return std::make_unique<Engine<layered<Heads>>>(std::move(parts), std::forward<Own>(own));
+  if (parts.packed != nullptr)
+    return std::make_unique<Engine<layered<Heads>>>(std::move(parts), std::forward<Own>(own));
   return std::make_unique<Engine<Heads>>(std::move(parts), std::forward<Own>(own));
 }
 

@@ -104,36 +104,12 @@ void extent::find_many(std::span<const std::string_view> keys, std::span<const v
                        std::span<std::optional<packed_record>> out) const {
   assert(keys.size() == versions.size() && keys.size() == out.size());
   constexpr std::size_t group = 32;
-  struct one {
-    std::uint32_t block;
-    std::uint32_t at;  // the guess, then the key's place
-  };
-  std::array<one, group> all;
-  for (std::size_t begin = 0; begin < keys.size(); begin += group) {
-    const std::size_t count = std::min(group, keys.size() - begin);
-    for (std::size_t i = 0; i < count; ++i) {
-      const sought_key sought(keys[begin + i]);
-      all[i] = {fence_.block_of(sought, versions[begin + i]), 0};
-      if (all[i].block == fence::none) continue;
-      all[i].at = fence_.guess(all[i].block, sought);
-      prefetch_slots(all[i].block, all[i].at);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (all[i].block == fence::none) continue;
-      const block b = block_at(all[i].block);
-      const auto [at, is_there] = b.seek(sought_key(keys[begin + i]), all[i].at);
-      if (is_there) {
-        b.prefetch_rows(at);
-        all[i].at = at;
-      } else {
-        all[i].block = fence::none;
-      }
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      out[begin + i].reset();
-      if (all[i].block != fence::none)
-        out[begin + i] = block_at(all[i].block).newest_at(all[i].at, versions[begin + i]);
-    }
+  std::array<search, group> all;
+  for (std::size_t first = 0; first < keys.size(); first += group) {
+    const std::size_t count = std::min(group, keys.size() - first);
+    for (std::size_t i = 0; i < count; ++i) all[i] = begin(sought_key(keys[first + i]), versions[first + i]);
+    for (std::size_t i = 0; i < count; ++i) seek(all[i], sought_key(keys[first + i]));
+    for (std::size_t i = 0; i < count; ++i) out[first + i] = newest(all[i], versions[first + i]);
   }
 }
 
@@ -170,7 +146,8 @@ void extent::verify(const std::function<void(std::string_view what, std::uint64_
     greatest = std::max(greatest, b.header().greatest);
   }
   if (whole && (keys != header_.keys || records != header_.records || removals != header_.removals ||
-                key_bytes != header_.key_bytes || value_bytes != header_.value_bytes || sum != header_.blocks_sum || least != header_.least || greatest != header_.greatest)) {
+                key_bytes != header_.key_bytes || value_bytes != header_.value_bytes || sum != header_.blocks_sum ||
+                least != header_.least || greatest != header_.greatest)) {
     report("the header's counts are not those of the blocks", place_.offset);
   }
 }

@@ -67,6 +67,36 @@ class extent {
   /// file. Reads all. Cost: O(bytes).
   void verify(const std::function<void(std::string_view what, std::uint64_t offset)>& report) const;
 
+  // ---- A find in steps, so that the waits of many overlap: begin(), seek(), newest() ----
+  struct search {
+    std::uint32_t block;  ///< fence::none: the key is not there
+    std::uint32_t key;    ///< a guess until seek()
+  };
+  /// Asks for what seek() will read.
+  [[nodiscard, gnu::always_inline]] search begin(const sought_key& key, version v) const {
+    search s{fence_.block_of(key, v), 0};
+    if (s.block == fence::none) return s;
+    s.key = fence_.guess(s.block, key);
+    prefetch_slots(s.block, s.key);
+    return s;
+  }
+  /// Finds the key, and asks for its rows.
+  [[gnu::always_inline]] void seek(search& s, const sought_key& key) const {
+    if (s.block == fence::none) return;
+    const block b = block_at(s.block);
+    const auto [at, is_there] = b.seek(key, s.key);
+    if (is_there) {
+      b.prefetch_rows(at);
+      s.key = at;
+    } else {
+      s.block = fence::none;
+    }
+  }
+  [[nodiscard, gnu::always_inline]] std::optional<packed_record> newest(const search& s, version v) const {
+    if (s.block == fence::none) return std::nullopt;
+    return block_at(s.block).newest_at(s.key, v);
+  }
+
   // ---- For who keeps places of records ----
   /// A record: its block, its key's number there, and where its row begins, from the block's start.
   struct record_at {

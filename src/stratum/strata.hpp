@@ -17,6 +17,8 @@
 //       history may go on in the next extent.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -47,6 +49,14 @@ class strata {
 
   /// The newest record of `key` whose version is at most `v`.
   [[nodiscard]] std::optional<record_place> find(std::string_view key, version v) const;
+  /// What find() finds, of many keys whose waits overlap: out[i] of keys[i] at at[i * stride]. Keys for which `wanted`
+  /// says so alone; the others' answers stay. Precondition: equal sizes.
+  template <class Wanted>
+  void find_many(std::span<const std::string_view> keys, const version* at, std::size_t stride, const Wanted& wanted,
+                 std::span<std::optional<packed_record>> out) const;
+  /// As extent::for_each_at(), over all extents. Precondition: there is one stratum.
+  template <class Visit>
+  bool for_each_at(version v, std::string_view from, Visit&& visit) const;
   /// The next older record of the same key.
   [[nodiscard]] std::optional<record_place> older(const record_place& record) const;
   /// The newest record whose version is at most `v`, from this record of the key on.
@@ -105,6 +115,65 @@ class strata {
   std::uint64_t bytes_ = 0;
   version greatest_ = 0;
 };
+
+template <class Wanted>
+void strata::find_many(std::span<const std::string_view> keys, const version* at, std::size_t stride,
+                       const Wanted& wanted, std::span<std::optional<packed_record>> out) const {
+  constexpr std::size_t group = 32;
+  constexpr std::uint32_t nowhere = UINT32_MAX;
+  struct one {
+    std::uint32_t extent;
+    extent::search in;
+  };
+  std::array<one, group> all;
+  for (std::size_t first = 0; first < keys.size(); first += group) {
+    const std::size_t count = std::min(group, keys.size() - first);
+    const range& youngest = strata_.front();
+    for (std::size_t i = 0; i < count; ++i) {
+      all[i].extent = nowhere;
+      if (!wanted(first + i)) continue;
+      const version v = at[(first + i) * stride];
+      const std::uint32_t e = extent_for(youngest, keys[first + i], v);
+      all[i].extent = e == youngest.end ? nowhere : e;
+      if (e != youngest.end) all[i].in = extent_at(e).begin(sought_key(keys[first + i]), v);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (all[i].extent != nowhere) extent_at(all[i].extent).seek(all[i].in, sought_key(keys[first + i]));
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!wanted(first + i)) continue;
+      const version v = at[(first + i) * stride];
+      std::optional<packed_record>& found = out[first + i];
+      found.reset();
+      if (all[i].extent != nowhere) found = extent_at(all[i].extent).newest(all[i].in, v);
+      if (found || (strata_.size() == 1 && all[i].extent == nowhere)) continue;
+      // In an older stratum or, of a history that goes over the bound of two extents, in the next one.
+      const bool may_be_elsewhere =
+          strata_.size() > 1 || (all[i].extent + 1 < youngest.end && goes_on(all[i].extent + 1));
+      if (!may_be_elsewhere) continue;
+      if (const auto place = find(keys[first + i], v)) found = record(*place);
+    }
+  }
+}
+
+template <class Visit>
+bool strata::for_each_at(version v, std::string_view from, Visit&& visit) const {
+  const range& of = strata_.front();
+  const std::uint32_t found = extent_for(of, from, version_max);
+  std::string_view last;  // of the extents before: a history may go on in the next one
+  bool has_last = false;
+  for (std::uint32_t i = found == of.end ? of.begin : found; i < of.end; ++i) {
+    const bool may_repeat = has_last && goes_on(i) && firsts_[i].key == last;
+    const bool more = extent_at(i).for_each_at(v, from, [&](std::string_view key, const packed_record& r) {
+      if (may_repeat && key == last) return true;
+      last = key;
+      has_last = true;
+      return visit(key, r);
+    });
+    if (!more) return false;
+  }
+  return true;
+}
 
 /// Goes through the keys of one stratum, each once, at its newest record there.
 class stratum_walk {

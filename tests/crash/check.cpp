@@ -6,10 +6,10 @@
 #include <optional>
 #include <random>
 
+#include "../store/support/inside.hpp"
 #include "feed_check.hpp"
 #include "index/persistent/persistent_index.hpp"
 #include "kept_check.hpp"
-#include "../store/support/inside.hpp"
 #include "store/engine.hpp"
 
 namespace icecore::crash {

@@ -21,21 +21,7 @@ namespace {
 // ---- What writers do ----
 
 struct planned {
-  enum class kind {
-    insert,
-    insert_new,
-    remove,
-    batch,
-    batch_new,
-    tag,
-    label,
-    sync,
-    find,
-    reopen,
-    pack,
-    query,
-    feed
-  };
+  enum class kind { insert, insert_new, remove, batch, batch_new, tag, label, sync, find, reopen, pack, query, feed };
   kind what;
   planned_query of_query{};
   planned_feed of_feed{};

@@ -42,7 +42,8 @@ void write_rounds(store& s, model& m, unsigned keys, unsigned rounds, unsigned s
         m.insert(key, value);
       }
     }
-    const tag_options label{.name = "round " + std::to_string(seed) + "-" + std::to_string(r), .time_ns = 1000 * seed + r};
+    const tag_options label{.name = "round " + std::to_string(seed) + "-" + std::to_string(r),
+                            .time_ns = 1000 * seed + r};
     const version v = s.tag(label);
     ASSERT_EQ(v, m.close_version());
     m.tags.push_back({v, *label.time_ns, std::string(label.name), {}});
@@ -70,7 +71,8 @@ TEST_P(Compaction, changes_no_answer_however_often_and_whatever_is_written_betwe
       write_rounds(s, m, 200, 6, turn);
       compare_everything(s, m, 5);
     }
-    const compaction_report done = compact(path_, opening(), {.whole = turn == 4, .threads = turn % 3, .on_progress = {}});
+    const compaction_report done =
+        compact(path_, opening(), {.whole = turn == 4, .threads = turn % 3, .on_progress = {}});
     EXPECT_TRUE(done.packed);
     EXPECT_EQ(done.up_to, m.clock - 1);
     EXPECT_GT(done.records, 0U);
@@ -198,7 +200,8 @@ TEST_P(Compaction, lets_feeds_and_queries_go_on) {
   static_cast<void>(compact(path_, opening()));
   store s(path_, opening());
   const std::vector<std::string> told = rest(s);
-  EXPECT_TRUE(std::ranges::includes(std::multiset(expected.begin(), expected.end()), std::multiset(told.begin(), told.end())));
+  EXPECT_TRUE(
+      std::ranges::includes(std::multiset(expected.begin(), expected.end()), std::multiset(told.begin(), told.end())));
   EXPECT_FALSE(told.empty());
   const query q = s.query("second half");
   std::vector<std::string> found;

@@ -33,8 +33,8 @@ class address_space {
   explicit address_space(std::span<std::byte* const> pools) noexcept { std::ranges::copy(pools, bases_.begin()); }
   [[nodiscard]] std::byte* at(link l) const noexcept { return bases_[link_pool(l)] + link_offset(l); }
   [[nodiscard]] record record_at(link l) const noexcept { return record(at(l)); }
-  /// Hints that what the link leads to will be read soon. It may be no link into a pool: then nothing useful happens. So
-  /// the address is computed as a number. Always inlined: GCC drops calls of a function that only prefetches.
+  /// Hints that what the link leads to will be read soon. It may be no link into a pool: then nothing useful happens.
+  /// So the address is computed as a number. Always inlined: GCC drops calls of a function that only prefetches.
   [[gnu::always_inline]] void prefetch(link l) const noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(bases_[link_pool(l) % bases_count]) + link_offset(l);
     __builtin_prefetch(reinterpret_cast<const void*>(address));

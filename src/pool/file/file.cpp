@@ -99,7 +99,8 @@ pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
   if (descriptor_ < 0) raise_not_opened(errno, false);
   try {
     check_kind();
-    auto held = std::make_shared<lock_descriptor>([&] { return ::open(path.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
+    auto held =
+        std::make_shared<lock_descriptor>([&] { return ::open(path.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
     // It waits for who gives space back just now. Where there are no such locks, no space is given back either.
     if (held->get() >= 0) static_cast<void>(::flock(held->get(), LOCK_SH));
     reader_ = std::move(held);

@@ -22,9 +22,9 @@ namespace icecore {
 
 struct manifest {
   std::uint32_t number = 0;
-  std::uint32_t era = 0;      ///< segments of records and of indexes of another one are free space
-  version greatest = 0;       ///< version of a record in the extents
-  link segment = null_link;   ///< in which it lies
+  std::uint32_t era = 0;     ///< segments of records and of indexes of another one are free space
+  version greatest = 0;      ///< version of a record in the extents
+  link segment = null_link;  ///< in which it lies
   std::vector<format::named_extent> extents{};
 
   /// Whether a packed segment, or one with a manifest, is part of the store.
@@ -40,8 +40,8 @@ void name_manifest(format::root& r, const manifest& m) noexcept;
 [[nodiscard]] std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept;
 
 /// Makes segments free space: zeros behind a header that says so. Their blocks go back to the file system where it can
-/// take them. Whoever wants allocate() to use it calls add_free(). Does nothing, and returns false, while another process that reads the store without a lock may look at
-/// them: then the next opening for writing tries again.
+/// take them. Whoever wants allocate() to use it calls add_free(). Does nothing, and returns false, while another
+/// process that reads the store without a lock may look at them: then the next opening for writing tries again.
 // A crash leaves a segment as it was, or with zeros for some of its content, or as free space. As it was, it is found
 // again by the next opening, which knows by the manifest that it does not count.
 bool give_back(pool_set& pools, std::span<const segment> all);

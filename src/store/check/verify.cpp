@@ -11,8 +11,8 @@
 #include "store/copy/lineage.hpp"
 #include "store/engine.hpp"
 #include "store/open/record_scan.hpp"
-#include "store/packed/open_strata.hpp"
 #include "store/open/sorted_entries.hpp"
+#include "store/packed/open_strata.hpp"
 #include "store/persistent/instant_recovery.hpp"
 
 namespace icecore {
@@ -202,9 +202,12 @@ void reading_engine<Heads>::check_index(const record_scan& found, verify_report&
 template void reading_engine<rebuilt_heads>::check_index(const record_scan& found, verify_report& report) const;
 template void reading_engine<observed_heads>::check_index(const record_scan& found, verify_report& report) const;
 template void reading_engine<durable_heads>::check_index(const record_scan& found, verify_report& report) const;
-template void reading_engine<layered<rebuilt_heads>>::check_index(const record_scan& found, verify_report& report) const;
-template void reading_engine<layered<observed_heads>>::check_index(const record_scan& found, verify_report& report) const;
-template void reading_engine<layered<durable_heads>>::check_index(const record_scan& found, verify_report& report) const;
+template void reading_engine<layered<rebuilt_heads>>::check_index(const record_scan& found,
+                                                                  verify_report& report) const;
+template void reading_engine<layered<observed_heads>>::check_index(const record_scan& found,
+                                                                   verify_report& report) const;
+template void reading_engine<layered<durable_heads>>::check_index(const record_scan& found,
+                                                                  verify_report& report) const;
 
 }  // namespace detail
 

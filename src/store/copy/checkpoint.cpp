@@ -42,7 +42,7 @@ struct [[gnu::visibility("hidden")]] checkpoint_cut {
   std::vector<segment_tail> places;  ///< by offset
   record_totals totals;
   query_cut queries;
-  std::vector<segment> packed;       ///< segments of extents, and of the manifest: copied whole
+  std::vector<segment> packed;                          ///< segments of extents, and of the manifest: copied whole
   version open;                                         ///< the store's clock
   std::array<std::uint64_t, format::files_max> ends{};  ///< of each file, up to its last segment
 

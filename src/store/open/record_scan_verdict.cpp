@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/raise.hpp"
+#include "pool/query/query_format.hpp"
 #include "store/open/record_scan.hpp"
 
 namespace icecore::detail {
@@ -124,6 +125,49 @@ record_totals record_scan::totals() const {
   record_totals sum;
   for (const auto& p : parts_) sum.add(p.totals);
   return sum;
+}
+
+/// What the manifest says decides whether a segment counts: one of records or of an index by its era, a packed one by
+/// its name.
+record_scan::segment_kind record_scan::kind_of(link at, link end) const noexcept {
+  if (at + format::granule_size > end) return segment_kind::none;
+  const pool& p = pool_->of(at);
+  const format::segment_header& h = p.header_of(at);
+  if (!p.valid_header(at, h.magic)) return segment_kind::none;
+  switch (h.magic) {
+    case format::segment_magic:
+      return h.era == packed_.era ? segment_kind::records : segment_kind::outdated;
+    case format::index_segment_magic:
+      return h.era == packed_.era ? segment_kind::index : segment_kind::outdated;
+    case format::query_segment_magic:
+      return segment_kind::queries;
+    case format::packed_segment_magic:
+    case format::manifest_segment_magic:
+      return packed_.names(at) ? segment_kind::packed : segment_kind::outdated;
+    case format::free_segment_magic:
+      return segment_kind::free;
+    default:
+      return segment_kind::none;
+  }
+}
+
+void record_scan::note(const segment& s, segment_kind kind) {
+  switch (kind) {
+    case segment_kind::records:
+      return segments_.push_back({s, s.first_record()});
+    case segment_kind::index:
+      return index_segments_.push_back(s);
+    case segment_kind::queries:
+      return query_segments_.push_back(s);
+    case segment_kind::packed:
+      return packed_segments_.push_back(s);
+    case segment_kind::free:
+      return free_segments_.push_back(s);
+    case segment_kind::outdated:
+      return outdated_segments_.push_back(s);
+    case segment_kind::none:
+      return;
+  }
 }
 
 version record_scan::newest() const {

@@ -56,7 +56,8 @@ class building_room {
   [[nodiscard]] std::span<std::byte> get(std::uint64_t at_least) {
     if (at_least > size_) {
       drop();
-      void* const at = ::mmap(nullptr, at_least, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      void* const at =
+          ::mmap(nullptr, at_least, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (at == MAP_FAILED) throw std::bad_alloc();
       at_ = static_cast<std::byte*>(at);
       size_ = at_least;
@@ -143,8 +144,8 @@ class packing {
       report_.bytes_after = bytes_on_device(*pools_);
       return report_;
     }
-    // A persistent index is made anew afterwards. Without one, the opening after a crash looks at all segments, and gives
-    // back those that this compaction leaves.
+    // A persistent index is made anew afterwards. Without one, the opening after a crash looks at all segments, and
+    // gives back those that this compaction leaves.
     pools_->roots().update_both([](format::root& r) { r.anchor = null_link; });
     manifest next;
     try {
@@ -230,8 +231,7 @@ class packing {
     total_ = std::max(total_, young_records());
     std::optional<sorted_keys> sorted;  // of a young generation whose index has another order
     if (!engine.index().orders_keys()) sorted.emplace(engine, threads);
-    const index::ordered_links& young =
-        sorted ? static_cast<const index::ordered_links&>(*sorted) : engine.index();
+    const index::ordered_links& young = sorted ? static_cast<const index::ordered_links&>(*sorted) : engine.index();
     cut_keys(engine, threads);
     std::atomic<std::size_t> next{0};
     std::atomic<std::uint32_t> extents{0};
@@ -274,7 +274,8 @@ class packing {
     rule.on_progress = [&](std::uint64_t records) {
       // relaxed: only a number for people
       const std::uint64_t done = done_.fetch_add(records, std::memory_order_relaxed) + records;
-      if (thread == 0 && how_->on_progress) how_->on_progress({"packing records", std::min(done, total_), total_, "records"});
+      if (thread == 0 && how_->on_progress)
+        how_->on_progress({"packing records", std::min(done, total_), total_, "records"});
     };
     return stratum::merge(sources, rule, {part.from, part.to}, target);
   }

@@ -1,5 +1,5 @@
-// Which histories a kind of heads has: those of the young generation alone, or those that go on in strata. Decided once,
-// by the type of the engine (store/engine.hpp).
+// Which histories a kind of heads has: those of the young generation alone, or those that go on in strata. Decided
+// once, by the type of the engine (store/engine.hpp).
 #pragma once
 
 #include "history/history.hpp"

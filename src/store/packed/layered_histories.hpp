@@ -12,7 +12,8 @@
 // Invariants:
 //   Y1. All young records are newer than all packed ones. So where a young record shows something, no packed one is
 //       asked.
-//   Y2. A young entry without a value (record_layout::is_key_alone()) shows nothing: it is no removal of what is packed.
+//   Y2. A young entry without a value (record_layout::is_key_alone()) shows nothing: it is no removal of what is
+//   packed.
 #pragma once
 
 #include <optional>
@@ -60,6 +61,13 @@ class layered_histories {
   [[nodiscard]] link packed_at(std::string_view key, version v) const {
     const auto found = packed_->find(key, v);
     return found ? packed_link(*found) : null_link;
+  }
+  /// The value that packed records show for the key in version `v`.
+  [[nodiscard]] std::optional<std::string_view> packed_value(std::string_view key, version v) const {
+    const auto found = packed_->find(key, v);
+    if (!found) return std::nullopt;
+    const stratum::packed_record r = packed_->record(*found);
+    return r.is_removal() ? std::nullopt : std::optional(r.value);
   }
   [[nodiscard]] link newest(link entry) const { return is_packed(entry) ? entry : young_->newest(entry); }
   [[nodiscard]] link start_of(link entry, version v) const {

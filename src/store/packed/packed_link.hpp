@@ -15,13 +15,15 @@
 
 namespace icecore::detail {
 
-// A block of 4 KiB begins a row at most 4 KiB, and a key of 64 KiB, behind its start. It has at most some 1,300 keys: of
-// 2 bytes, with a version and an empty value each. An extent of 64 MiB has blocks of 2 KiB on average, or larger ones.
+// A block of 4 KiB begins a row at most 4 KiB, and a key of 64 KiB, behind its start. It has at most some 1,300 keys:
+// of 2 bytes, with a version and an empty value each. An extent of 64 MiB has blocks of 2 KiB on average, or larger
+// ones.
 inline constexpr unsigned packed_row_bits = 17;
 inline constexpr unsigned packed_key_bits = 11;
 inline constexpr unsigned packed_block_bits = 16;
 inline constexpr unsigned packed_extent_bits = 18;
-static_assert(stratum::block_bytes_usual + key_size_max + (std::uint64_t{1} << 14) < (std::uint64_t{1} << packed_row_bits));
+static_assert(stratum::block_bytes_usual + key_size_max + (std::uint64_t{1} << 14) <
+              (std::uint64_t{1} << packed_row_bits));
 static_assert(stratum::block_bytes_usual / 3 < (1U << packed_key_bits));
 inline constexpr link packed_mark = link{1} << 62;
 static_assert(packed_row_bits + packed_key_bits + packed_block_bits + packed_extent_bits == 62);
@@ -33,7 +35,8 @@ static_assert(packed_row_bits + packed_key_bits + packed_block_bits + packed_ext
   const std::uint64_t beyond = (at.in.row >> packed_row_bits) | (at.in.key >> packed_key_bits) |
                                (at.in.block >> packed_block_bits) | (at.extent >> packed_extent_bits);
   if (beyond != 0) [[unlikely]]
-    raise(errc::damaged, "packed records: block {} of extent {} has a record where none can be", at.in.block, at.extent);
+    raise(errc::damaged, "packed records: block {} of extent {} has a record where none can be", at.in.block,
+          at.extent);
   link l = at.extent;
   l = l << packed_block_bits | at.in.block;
   l = l << packed_key_bits | at.in.key;

@@ -51,6 +51,7 @@ class parts_in_key_order {
   void for_each_block(std::size_t part, Visit visit) const {
     detail::for_each_block(*core_, *links_, parts_[part], std::move(visit));
   }
+  [[nodiscard]] const scan_bounds& bounds(std::size_t part) const noexcept { return parts_[part]; }
 
  private:
   const Engine* core_;
@@ -81,8 +82,84 @@ class parts_in_any_order {
   std::vector<link> cuts_;
 };
 
-/// Calls visit(part, records) for the visible records, part by part. The records of one part come in order and from one
-/// thread. `visit` returns false to stop.
+/// Some neighbouring items of a version. Those of a store without packed versions are read when they are asked for.
+template <class Engine>
+class shown_block {
+ public:
+  shown_block(const Engine& core, std::span<const link> records) noexcept : core_(&core), records_(records) {}
+  [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
+  [[nodiscard, gnu::always_inline]] std::string_view key(std::size_t i) const {
+    return detail::key_of_record(*core_, records_[i]);
+  }
+  [[nodiscard, gnu::always_inline]] std::string_view value(std::size_t i) const { return core_->value_of(records_[i]); }
+  /// Its value is not known: it may be a removal.
+  [[nodiscard]] bool is_lost(std::size_t i) const { return core_->histories().is_lost(records_[i]); }
+
+ private:
+  const Engine* core_;
+  std::span<const link> records_;
+};
+
+/// Of a store with packed versions: rows of packed blocks, or what links lead to.
+class shown_items {
+ public:
+  static constexpr std::size_t capacity = index::block::capacity;
+
+  template <class Engine>
+  void take(const Engine& core, std::span<const link> records) {
+    for (const link l : records) add(detail::key_of_record(core, l), core.value_of(l));
+  }
+  void add(std::string_view key, std::string_view value) noexcept { items_[size_++] = {key, value}; }
+  void clear() noexcept { size_ = 0; }
+  [[nodiscard]] bool full() const noexcept { return size_ == capacity; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::string_view key(std::size_t i) const noexcept { return items_[i].key; }
+  [[nodiscard]] std::string_view value(std::size_t i) const noexcept { return items_[i].value; }
+  [[nodiscard]] static bool is_lost(std::size_t /*i*/) noexcept { return false; }  // take() has read it
+
+ private:
+  std::array<item, capacity> items_;
+  std::size_t size_ = 0;
+};
+
+/// Calls visit(items) for consecutive items of one part in version `at`, until it returns false. Where nothing was
+/// written since a store was compacted into one stratum, blocks of packed records are read without links.
+template <class Engine, class Parts, typename Visit>
+void visit_part(const Engine& core, version at, const Parts& parts, std::size_t part, Visit visit) {
+  if constexpr (Engine::is_layered) {
+    shown_items items;
+    if (core.index().size() == 0 && core.packed()->all().size() == 1) {
+      const scan_bounds& bounds = parts.bounds(part);
+      bool goes_on = true;
+      core.packed()->for_each_at(at, bounds.from, [&](std::string_view key, const stratum::packed_record& r) {
+        if (bounds.beyond(key)) return false;
+        if (r.is_removal()) return true;
+        items.add(key, r.value);
+        if (!items.full()) return true;
+        goes_on = visit(items);
+        items.clear();
+        return goes_on;
+      });
+      if (goes_on && items.size() > 0) visit(items);
+      return;
+    }
+    parts.for_each_block(part, [&](const detail::walked_entries& entries) {
+      std::array<link, index::block::capacity> visible;
+      items.clear();
+      items.take(core, std::span(visible).first(detail::visible_records(core, entries, at, visible)));
+      return visit(items);
+    });
+  } else {
+    parts.for_each_block(part, [&](const detail::walked_entries& entries) {
+      std::array<link, index::block::capacity> visible;
+      return visit(
+          shown_block(core, std::span<const link>(visible).first(detail::visible_records(core, entries, at, visible))));
+    });
+  }
+}
+
+/// Calls visit(part, items) for the items of the version, part by part. The items of one part come in order and from
+/// one thread. `visit` returns false to stop.
 template <class Engine, class Parts, typename Visit>
 void visit_parts(const Engine& core, version at, const Parts& parts, unsigned threads, Visit visit) {
   std::atomic<std::size_t> next{0};
@@ -90,12 +167,10 @@ void visit_parts(const Engine& core, version at, const Parts& parts, unsigned th
   run_on_threads(std::min(threads, static_cast<unsigned>(parts.size())), [&](unsigned) {
     // relaxed: only a work counter and a hint; joining the threads orders what they hand over
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
-      parts.for_each_block(i, [&](const detail::walked_entries& entries) {
-        std::array<link, index::block::capacity> visible;
-        const std::size_t n = detail::visible_records(core, entries, at, visible);
+      visit_part(core, at, parts, i, [&](const auto& items) {
         bool go_on = false;
         try {
-          go_on = visit(i, std::span<const link>(visible.data(), n));
+          go_on = visit(i, items);
         } catch (...) {
           stopped.store(true, std::memory_order_relaxed);
           throw;
@@ -118,28 +193,28 @@ void copy_sized(std::byte* to, const char* from, std::size_t size) noexcept {
 }
 
 /// Writes records into fixed columns.
-template <class Engine>
 class fixed_writer {
  public:
-  fixed_writer(const Engine& core, const fixed_columns& shape) : core_(&core), shape_(&shape) {}
+  explicit fixed_writer(const fixed_columns& shape) : shape_(&shape) {}
 
-  /// Writes records to the rows from `row` on of `keys` and `values`.
-  void write(std::span<const link> records, std::byte* keys, std::byte* values, std::size_t row) const {
+  /// Writes items to the rows from `row` on of `keys` and `values`.
+  template <class Items>
+  void write(const Items& items, std::byte* keys, std::byte* values, std::size_t row) const {
     // local: bytes are written, which the compiler must take for a part of the shape otherwise
     const std::size_t key_size = shape_->key_size;
     const std::size_t value_size = shape_->value_size;
     if (keys != nullptr) keys += row * key_size;
     if (values != nullptr) values += row * value_size;
-    for (const link l : records) {
+    for (std::size_t i = 0; i < items.size(); ++i) {
       if (keys != nullptr) {
-        const std::string_view key = detail::key_of_record(*core_, l);
-        require(key.size() == key_size, "key", key.size(), key_size, l);
+        const std::string_view key = items.key(i);
+        if (key.size() != key_size) raise_size("key", key.size(), key_size, key);
         copy_sized(keys, key.data(), key_size);
         keys += key_size;
       }
       if (values != nullptr) {
-        const std::string_view value = core_->value_of(l);
-        require(value.size() == value_size, "value", value.size(), value_size, l);
+        const std::string_view value = items.value(i);
+        if (value.size() != value_size) raise_size("value", value.size(), value_size, items.key(i));
         copy_sized(values, value.data(), value_size);
         values += value_size;
       }
@@ -147,13 +222,11 @@ class fixed_writer {
   }
 
  private:
-  void require(bool fits, const char* what, std::size_t is, std::size_t wanted, link l) const {
-    if (fits) return;
+  [[noreturn]] static void raise_size(const char* what, std::size_t is, std::size_t wanted, std::string_view key) {
     raise(errc::invalid_argument, "extract: the {} of key '{}' has {} bytes, but each item of the column has {}", what,
-          detail::key_of_record(*core_, l), is, wanted);
+          key, is, wanted);
   }
 
-  const Engine* core_;
   const fixed_columns* shape_;
 };
 
@@ -162,18 +235,18 @@ class fixed_writer {
 }
 
 /// Rows of fixed columns that a thread collects before it knows where they go. The memory is reused for each part.
-template <class Engine>
 class collected_rows {
  public:
-  collected_rows(const fixed_writer<Engine>& writer, const fixed_columns& shape) : writer_(&writer), shape_(&shape) {}
+  collected_rows(const fixed_writer& writer, const fixed_columns& shape) : writer_(&writer), shape_(&shape) {}
 
   void clear() noexcept { rows_ = 0; }
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
 
-  void add(std::span<const link> records) {
-    grow_to(rows_ + records.size());
-    writer_->write(records, keys_.data(), values_.data(), rows_);
-    rows_ += records.size();
+  template <class Items>
+  void add(const Items& items) {
+    grow_to(rows_ + items.size());
+    writer_->write(items, keys_.data(), values_.data(), rows_);
+    rows_ += items.size();
   }
   void copy_to(std::size_t row) const noexcept {
     copy(shape_->keys, keys_, shape_->key_size, row);
@@ -194,7 +267,7 @@ class collected_rows {
     }
   }
 
-  const fixed_writer<Engine>* writer_;
+  const fixed_writer* writer_;
   const fixed_columns* shape_;
   std::size_t rows_ = 0;
   std::size_t room_ = 0;
@@ -209,7 +282,7 @@ template <class Engine>
 class ordered_extraction {
  public:
   ordered_extraction(const Engine& core, version at, const parts_in_key_order<Engine>& parts, const fixed_columns& out)
-      : core_(&core), at_(at), parts_(&parts), out_(&out), writer_(core, out), first_rows_(parts.size() + 1) {
+      : core_(&core), at_(at), parts_(&parts), out_(&out), writer_(out), first_rows_(parts.size() + 1) {
     for (auto& row : first_rows_) row.store(unknown, std::memory_order_relaxed);  // relaxed: no thread has started
     first_rows_[0].store(0, std::memory_order_relaxed);
   }
@@ -234,12 +307,11 @@ class ordered_extraction {
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
   void work() {
-    collected_rows<Engine> mine(writer_, *out_);
+    collected_rows mine(writer_, *out_);
     for (std::size_t i; !stopped() && (i = next_.fetch_add(1, std::memory_order_relaxed)) < parts_->size();) {
       mine.clear();
-      parts_->for_each_block(i, [&](const detail::walked_entries& entries) {
-        std::array<link, index::block::capacity> visible;
-        mine.add(std::span(visible).first(detail::visible_records(*core_, entries, at_, visible)));
+      visit_part(*core_, at_, *parts_, i, [&](const auto& items) {
+        mine.add(items);
         return !stopped();
       });
       const std::size_t row = await_first_row(i);
@@ -262,7 +334,7 @@ class ordered_extraction {
   version at_;
   const parts_in_key_order<Engine>* parts_;
   const fixed_columns* out_;
-  fixed_writer<Engine> writer_;
+  fixed_writer writer_;
   std::vector<std::atomic<std::size_t>> first_rows_;  // of each part; the last is the number of all rows
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> stopped_{false};
@@ -293,11 +365,11 @@ template <class Engine>
 std::size_t count_present(const Engine& core, version at, unsigned threads) {
   const auto parts = parts_of_all(core, threads);
   std::vector<std::size_t> counts(parts.size(), 0);
-  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
-    counts[part] += records.size();
-    if (core.accepts_damage()) {  // the lost record may be a removal: value_of() throws
-      for (const link l : records) {
-        if (core.histories().is_lost(l)) static_cast<void>(core.value_of(l));
+  visit_parts(core, at, parts, threads, [&](std::size_t part, const auto& items) {
+    counts[part] += items.size();
+    if (core.accepts_damage()) {  // the lost record may be a removal: value() throws
+      for (std::size_t i = 0; i < items.size(); ++i) {
+        if (items.is_lost(i)) static_cast<void>(items.value(i));
       }
     }
     return true;
@@ -309,16 +381,16 @@ std::size_t count_present(const Engine& core, version at, unsigned threads) {
 
 template <class Engine>
 std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& out, unsigned threads) {
-  const fixed_writer writer(core, out);
+  const fixed_writer writer(out);
   auto* keys = static_cast<std::byte*>(out.keys);
   auto* values = static_cast<std::byte*>(out.values);
   const parts_in_key_order parts(core, scan_bounds(), threads, core.keys_at_most() / entries_per_part);
   if (parts.size() == 1) {
     std::size_t rows = 0;
-    visit_parts(core, at, parts, 1, [&](std::size_t, std::span<const link> records) {
-      if (rows + records.size() > out.capacity) raise_capacity(out.capacity);
-      writer.write(records, keys, values, rows);
-      rows += records.size();
+    visit_parts(core, at, parts, 1, [&](std::size_t, const auto& items) {
+      if (rows + items.size() > out.capacity) raise_capacity(out.capacity);
+      writer.write(items, keys, values, rows);
+      rows += items.size();
       return true;
     });
     return rows;
@@ -334,10 +406,10 @@ columns extract_columns(const Engine& core, version at, const key_bounds& bounds
     c.keys.offsets.push_back(0);
     c.values.offsets.push_back(0);
   }
-  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
-    for (const link l : records) {
-      append(own[part].keys, detail::key_of_record(core, l));
-      append(own[part].values, core.value_of(l));
+  visit_parts(core, at, parts, threads, [&](std::size_t part, const auto& items) {
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      append(own[part].keys, items.key(i));
+      append(own[part].values, items.value(i));
     }
     return true;
   });
@@ -354,8 +426,8 @@ template <class Engine>
 std::vector<item> extract_items(const Engine& core, version at, const key_bounds& bounds, unsigned threads) {
   const parts_in_key_order parts(core, scan_bounds(bounds), threads);
   std::vector<std::vector<item>> own(parts.size());
-  visit_parts(core, at, parts, threads, [&](std::size_t part, std::span<const link> records) {
-    for (const link l : records) own[part].push_back({detail::key_of_record(core, l), core.value_of(l)});
+  visit_parts(core, at, parts, threads, [&](std::size_t part, const auto& items) {
+    for (std::size_t i = 0; i < items.size(); ++i) own[part].push_back({items.key(i), items.value(i)});
     return true;
   });
   std::vector<item> all = std::move(own.front());
@@ -394,8 +466,8 @@ pinned_list<item> snapshot::items(unsigned threads, const key_bounds& bounds) co
 void snapshot::for_each(const std::function<void(const item&)>& visit, unsigned threads) const {
   const unsigned n = thread_count(threads);
   detail::with_engine(detail::usable_core(holds_), [&](const auto& core) {
-    visit_parts(core, at_, parts_of_all(core, n), n, [&](std::size_t, std::span<const link> records) {
-      for (const link l : records) visit({detail::key_of_record(core, l), core.value_of(l)});
+    visit_parts(core, at_, parts_of_all(core, n), n, [&](std::size_t, const auto& items) {
+      for (std::size_t i = 0; i < items.size(); ++i) visit({items.key(i), items.value(i)});
       return true;
     });
   });
