@@ -480,6 +480,13 @@ void pool::add_free(link offset, std::uint64_t size) {
   free_.emplace(size, link_offset(offset));
 }
 
+std::uint64_t pool::free_bytes() const {
+  const std::scoped_lock lock(space_->lock);
+  std::uint64_t sum = 0;
+  for (const auto& [size, offset] : free_) sum += size;
+  return sum;
+}
+
 std::vector<segment> pool::take_free() {
   const std::scoped_lock lock(space_->lock);
   std::vector<segment> all;

@@ -152,6 +152,8 @@ class pool {
   void set_era(std::uint32_t era) noexcept { era_ = era; }
   /// Gives allocate() a hole that recovery found and that is already zero.
   void add_free(link offset, std::uint64_t size);
+  /// Bytes that allocate() can take from holes.
+  [[nodiscard]] std::uint64_t free_bytes() const;
   /// Takes all holes back.
   [[nodiscard]] std::vector<segment> take_free();
   void set_used_end(std::uint64_t end) noexcept {

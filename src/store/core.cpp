@@ -174,7 +174,7 @@ statistics store_core::stats() const {
     const pool* p = pool_->find(n);
     if (p == nullptr) continue;
     s.files.push_back({p->file().path().native(), pool_->node_of(n), p->file().size(), p->used_end()});
-    s.used_bytes += s.files.back().used_bytes - format::first_segment_offset;
+    s.used_bytes += s.files.back().used_bytes - format::first_segment_offset - p->free_bytes();
     s.file_bytes += s.files.back().file_bytes;
   }
   s.used_bytes -= free_in_segments;

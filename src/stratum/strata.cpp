@@ -10,17 +10,12 @@ strata::strata(std::vector<packed_extent> all) : extents_(std::move(all)) {
     const extent& e = extent_at(i);
     if (i == 0 || stratum_of(i) != stratum_of(i - 1)) strata_.push_back({i, i});
     strata_.back().end = i + 1;
-    const block first = e.block_at(0);
-    bool goes_on = false;
-    if (strata_.back().begin != i) {
-      const block before = extent_at(i - 1).block_at(extent_at(i - 1).blocks() - 1);
-      goes_on = before.key(before.keys() - 1) == first.key(0);
-    }
-    firsts_.push_back({first.key(0), first.row_at(first.rows_begin(0)).record.stamped, goes_on});
+    const bool goes_on = extents_[i].goes_on;
+    firsts_.push_back({e.first_key(), extents_[i].first, goes_on});
     keys_ += e.header().keys - (goes_on ? 1 : 0);
     records_ += e.header().records;
     removals_ += e.header().removals;
-    key_bytes_ += e.header().key_bytes - (goes_on ? first.key(0).size() : 0);
+    key_bytes_ += e.header().key_bytes - (goes_on ? e.first_key().size() : 0);
     value_bytes_ += e.header().value_bytes;
     bytes_ += e.header().size;
     greatest_ = std::max<version>(greatest_, e.header().greatest);

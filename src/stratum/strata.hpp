@@ -39,12 +39,14 @@ struct record_place {
 
 struct packed_extent {
   std::uint32_t stratum;  ///< ascending: 0 is the youngest
+  version first = 0;      ///< of its first record
+  bool goes_on = false;   ///< it begins with older records of the last key of the extent before it
   std::unique_ptr<const extent> bytes;
 };
 
 class strata {
  public:
-  /// In the order of strata, then of keys.
+  /// In the order of strata, then of keys. No block is read.
   explicit strata(std::vector<packed_extent> all);
 
   /// The newest record of `key` whose version is at most `v`.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <random>
 #include <set>
 #include <thread>
@@ -26,7 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string key_of(unsigned i) { return "key-" + std::to_string(1000 + i); }
+std::string key_of(std::size_t i) { return "key-" + std::to_string(1000 + i); }
 
 /// `rounds` versions of `keys` keys; in each a fifth of the keys is written, and some are removed.
 void write_rounds(store& s, model& m, unsigned keys, unsigned rounds, unsigned seed) {
@@ -42,11 +43,11 @@ void write_rounds(store& s, model& m, unsigned keys, unsigned rounds, unsigned s
         m.insert(key, value);
       }
     }
-    const tag_options label{.name = "round " + std::to_string(seed) + "-" + std::to_string(r),
-                            .time_ns = 1000 * seed + r};
-    const version v = s.tag(label);
+    const std::string name = "round " + std::to_string(seed) + "-" + std::to_string(r);
+    const std::int64_t time_ns = 1000 * std::int64_t{seed} + r;
+    const version v = s.tag({.name = name, .time_ns = time_ns});
     ASSERT_EQ(v, m.close_version());
-    m.tags.push_back({v, *label.time_ns, std::string(label.name), {}});
+    m.tags.push_back({v, time_ns, name, {}});
   }
 }
 
@@ -76,7 +77,9 @@ TEST_P(Compaction, changes_no_answer_however_often_and_whatever_is_written_betwe
     EXPECT_TRUE(done.packed);
     EXPECT_EQ(done.up_to, m.clock - 1);
     EXPECT_GT(done.records, 0U);
-    if (turn == 4) EXPECT_EQ(done.strata, 1U);
+    if (turn == 4) {
+      EXPECT_EQ(done.strata, 1U);
+    }
     m.pack();
     const auto report = verify_file(path_);
     EXPECT_TRUE(report.ok()) << report.damages.front().what;
@@ -121,7 +124,8 @@ TEST_P(Compaction, keeps_conditions_and_removals_right_over_packed_versions) {
   }
   static_cast<void>(compact(path_, opening()));
   store s(path_, opening());
-  const version since = s.history("there").newest_first().front().version;
+  const auto changes = s.history("there").newest_first();
+  const version since = changes.front().version;
   EXPECT_FALSE(s.insert_new("there", "2"));
   EXPECT_FALSE(s.replace("there", "2", since + 1));
   EXPECT_FALSE(s.replace("removed", "2", since));
@@ -182,27 +186,33 @@ TEST_P(Compaction, lets_feeds_and_queries_go_on) {
     ASSERT_FALSE(matches.empty());
     write_rounds(s, m, 200, 2, 2);
   }
-  std::vector<std::string> expected;
+  // of several writes of a key in one version the last one stays
+  using change_of = std::pair<version, std::string>;
   const auto rest = [&](store& s) {
-    std::vector<std::string> all;
+    std::map<change_of, std::string> last;
     feed f = s.open_feed("mirror");
     for (feed_batch b = f.next(50); !b.changes.empty(); b = f.next(50)) {
-      for (const auto& c : b.changes) all.push_back(std::to_string(c.version).append(c.key).append(c.value.value_or("-"));
+      for (const auto& c : b.changes) last[{c.version, std::string(c.key)}] = c.value.value_or("removed");
     }
-    return all;
+    return last;
   };
+  std::map<change_of, std::string> expected;
   {
     store s(path_, opening());
     expected = rest(s);
     ASSERT_FALSE(expected.empty());
   }
-  // of several writes of a key in one version the last one stays
   static_cast<void>(compact(path_, opening()));
   store s(path_, opening());
-  const std::vector<std::string> told = rest(s);
-  EXPECT_TRUE(
-      std::ranges::includes(std::multiset(expected.begin(), expected.end()), std::multiset(told.begin(), told.end())));
-  EXPECT_FALSE(told.empty());
+  const auto told = rest(s);
+  const version began = expected.begin()->first.first;
+  for (const auto& [what, value] : expected) {
+    // a removal of what was written in the same version is no change any more
+    EXPECT_EQ(told.contains(what) ? told.at(what) : "removed", value) << what.second;
+  }
+  for (const auto& [what, value] : told) {
+    EXPECT_TRUE(expected.contains(what) || what.first == began) << what.first << " " << what.second;
+  }
   const query q = s.query("second half");
   std::vector<std::string> found;
   for (const query_row& row : q.results()) found.emplace_back(row.key);
@@ -238,7 +248,7 @@ TEST(CompactionOfSpace, keeps_a_store_small_whose_keys_are_written_again_and_aga
   const store s(path, how);
   EXPECT_EQ(s.latest().size(), 20'000U);
   EXPECT_EQ(s.history(key_of(7)).newest_first().size(), 8U);
-  EXPECT_LT(s.stats().file_bytes, 3 * s.stats().packed_bytes);
+  EXPECT_LT(s.stats().used_bytes, 2 * s.stats().packed_bytes);
 }
 
 TEST(CompactionOfSpace, packs_histories_and_values_that_are_longer_than_an_extent) {
@@ -450,7 +460,7 @@ class DamagedPacking : public ::testing::Test {
     broken[at] = static_cast<char>(broken[at] ^ 0x41);
     write_file(path_, broken);
     const auto report = verify_file(path_);
-    if (counts) EXPECT_FALSE(report.ok()) << "byte " << at;
+    EXPECT_FALSE(counts && report.ok()) << "byte " << at;
     try {
       options reading;
       reading.access = access::read_only;

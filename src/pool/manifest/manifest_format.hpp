@@ -46,8 +46,9 @@ struct named_extent {
   std::uint32_t seed;        // 16 4  of its checksums
   std::uint32_t stratum;     // 20 4  0 is the youngest
   std::uint32_t header_crc;  // 24 4  its header's: an extent of before is not taken for it
-  std::uint32_t zero;        // 28 4
+  std::uint32_t goes_on;     // 28 4  1: it begins with older records of the last key of the extent before it
+  std::uint64_t first;       // 32 8  version of its first record
 };
-static_assert(sizeof(named_extent) == 32 && offsetof(named_extent, header_crc) == 24);
+static_assert(sizeof(named_extent) == 40 && offsetof(named_extent, header_crc) == 24);
 
 }  // namespace icecore::format

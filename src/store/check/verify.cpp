@@ -65,6 +65,10 @@ void check_packed(const pool_set& in, verify_report& report) {
       report.entries += extent->header().keys;
       report.records += extent->header().records;
       report.bytes += extent->header().size;
+      const stratum::block first = extent->block_at(0);
+      if (first.row_at(first.rows_begin(0)).record.stamped != each.first) {
+        note(each.segment, "the manifest does not say what the packed records begin with");
+      }
       extent->verify([&](std::string_view what, std::uint64_t offset) {
         note(make_link(link_pool(each.segment), offset), std::string(what));
       });

@@ -251,8 +251,8 @@ repair_report repair(const repair_options& how) {
   const auto opened = detail::open_store(how.from, reading);
   if (opened->packed() != nullptr) {
     raise(errc::unsupported_format,
-          "{}: has packed versions, which repair cannot rebuild yet; icecore verify names what is damaged, and what is "
-          "intact can be read with a store opened for reading (icecore dump)",
+          "{}: has packed versions, which repair cannot rebuild yet; icecore verify names what is damaged, and keys "
+          "that lie elsewhere can be read as before",
           how.from.native());
   }
   const auto& from = static_cast<const damaged_store&>(*opened);

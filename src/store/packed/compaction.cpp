@@ -27,6 +27,7 @@
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
+#include "pool/query/feed_places.hpp"
 #include "pool/query/query_format.hpp"
 #include "store/engine.hpp"
 #include "store/packed/packed_sources.hpp"
@@ -94,7 +95,7 @@ class segment_target final : public stratum::extent_target {
   void complete(std::uint64_t size) override {
     const std::span<const std::byte> bytes = memory_->get(0).first(size);
     const segment s = pools_->allocate(size, file_, format::packed_segment_magic, {});
-    made_.push_back({s.offset, size, seed_, 0, header_crc_of(bytes), 0});
+    made_.push_back({s.offset, size, seed_, 0, header_crc_of(bytes), 0, 0});
     static_cast<void>(
         pools_->of(s.offset).store_value(s.first_record(), {reinterpret_cast<const char*>(bytes.data()), size}));
     pools_->persist().flush(pools_->at(s.first_record()), size);
@@ -153,6 +154,7 @@ class packing {
       next = next_manifest(now);
       pools_->set_era(next.era);
       write_tags();
+      begin_versions_of_feeds_again();
       pools_->persist().sync();  // 3
       store_manifest(*pools_, now, next);
     } catch (...) {
@@ -295,6 +297,7 @@ class packing {
         }
       }
     }
+    note_beginnings(next);
     const auto strata = open_strata(*pools_, next);  // what was written can be read
     if (strata != nullptr) {
       next.greatest = strata->greatest();
@@ -304,6 +307,38 @@ class packing {
       }
     }
     return next;
+  }
+
+  /// What opening knows of an extent without reading its blocks.
+  void note_beginnings(manifest& next) const {
+    std::unique_ptr<const stratum::extent> before;
+    for (format::named_extent& each : next.extents) {
+      if (each.stratum != 0) break;  // of an older manifest
+      auto extent = open_extent(*pools_, each);
+      const stratum::block first = extent->block_at(0);
+      each.first = first.row_at(first.rows_begin(0)).record.stamped;
+      if (before != nullptr) {
+        const stratum::block last = before->block_at(before->blocks() - 1);
+        each.goes_on = last.key(last.keys() - 1) == first.key(0) ? 1 : 0;
+      }
+      before = std::move(extent);
+    }
+  }
+
+  /// A feed that stands between changes of a version counts them. Of several writes of a key in one version only the
+  /// last one stays: so it tells that version from its first change again.
+  void begin_versions_of_feeds_again() const {
+    const query_space space(*pools_, core_->shared().queries);
+    if (!space.ever_used()) return;
+    for (const link head : space.heads([](link, const std::string&) {})) {
+      if (!feed_places::is_feed(space, head)) continue;
+      const feed_places places(space, head);
+      const auto newest = places.newest();
+      if (!newest || newest->line.changes == 0 || newest->line.at > report_.up_to) continue;
+      format::feed_place from_its_first = newest->line;
+      from_its_first.changes = 0;
+      places.store(1 - newest->number, newest->line.sequence + 1, from_its_first, newest->key);
+    }
   }
 
   /// Of any segment: one of a compaction that a crash cut off may still be there, with an era that must not come again.

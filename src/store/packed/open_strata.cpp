@@ -22,7 +22,9 @@ std::unique_ptr<const stratum::extent> open_extent(const pool_set& pools, const 
 std::unique_ptr<const stratum::strata> open_strata(const pool_set& pools, const manifest& of) {
   if (of.extents.empty()) return nullptr;
   std::vector<stratum::packed_extent> all;
-  for (const format::named_extent& each : of.extents) all.push_back({each.stratum, open_extent(pools, each)});
+  for (const format::named_extent& each : of.extents) {
+    all.push_back({each.stratum, each.first, each.goes_on != 0, open_extent(pools, each)});
+  }
   return std::make_unique<const stratum::strata>(std::move(all));
 }
 
