@@ -38,6 +38,10 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
   result.file_count = static_cast<unsigned>(now.files.size());
   result.recovered_instantly = now.recovered_instantly ? 1 : 0;
   result.pins = now.pins;
+  result.packed_keys = now.packed_keys;
+  result.packed_records = now.packed_records;
+  result.packed_bytes = now.packed_bytes;
+  result.strata = now.strata;
   return result;
 }
 

@@ -484,6 +484,10 @@ typedef struct icecore_statistics {
   unsigned file_count;     /* number of files of the store; the sizes above cover all of them */
   int recovered_instantly; /* not 0: instant recovery; opening did not read the records */
   uint64_t pins;           /* values, snapshots, cursors and the like of this process that hold memory */
+  uint64_t packed_keys;    /* of `keys`, those that are packed: a key counts in each stratum that has it */
+  uint64_t packed_records; /* of `records`, those that are packed */
+  uint64_t packed_bytes;   /* which these take, with what leads to them */
+  uint64_t strata;         /* in which they lie */
 } icecore_statistics;
 
 /* The caller sets statistics->struct_size to sizeof(icecore_statistics). */
@@ -498,95 +502,10 @@ const char* icecore_path(const icecore_store* store);
 /* 1 if the store was opened for reading only, else 0. */
 int icecore_is_read_only(const icecore_store* store);
 
-/* The whole store as it was at one instant, with every version and tag. It can be written to a file of its own while
- * writes to the store go on. Release it with icecore_checkpoint_free(). */
-typedef struct icecore_checkpoint icecore_checkpoint;
-
-/* Captures the store as it is now. Closes the open version if anything was written in it and the store is not read
- * only. O(segments); writers wait that long. Nothing is copied yet. */
-int icecore_checkpoint_now(icecore_store* store, icecore_checkpoint** checkpoint);
-void icecore_checkpoint_free(icecore_checkpoint* checkpoint);
-
-/* The newest closed version in the checkpoint, and the size of the file it will write. 0 if checkpoint is NULL. */
-icecore_version icecore_checkpoint_version(const icecore_checkpoint* checkpoint);
-uint64_t icecore_checkpoint_bytes(const icecore_checkpoint* checkpoint);
-
-/* Writes the file, a store like any other. The file gets its name only when it is complete and durable. Any thread may
- * write, and several may write different files at once. on_progress may be NULL. ICECORE_STORE_EXISTS if something is
- * at `path`. */
-int icecore_checkpoint_write(const icecore_checkpoint* checkpoint, const char* path,
-                             icecore_progress_function on_progress, void* progress_context);
-
-typedef struct icecore_damage {
-  uint64_t offset;         /* byte in the pool file */
-  const char* structure;   /* "root", "segment", "entry", "record", "tag", "batch", "index", "query", "file" */
-  const char* what;        /* what is wrong, in words */
-  icecore_bytes key;       /* NULL if not known */
-  icecore_version version; /* 0 if not known */
-  const char* file;        /* the pool file */
-} icecore_damage;
-
-typedef struct icecore_verify_report {
-  size_t damage_count; /* 0: no damage */
-  const icecore_damage* damages;
-  uint64_t segments;
-  uint64_t entries;
-  uint64_t records;
-  uint64_t tags;
-  uint64_t bytes;   /* bytes that were checked against a checksum */
-  uint64_t queries; /* kept queries */
-} icecore_verify_report;
-
-/* Checks every structure of the open store against its checksums and against the other structures; readers and writers
- * may go on. The report lists the damage; damage is not an error code. on_progress may be NULL. Release the report with
- * icecore_verify_report_free(). */
-int icecore_verify(const icecore_store* store, icecore_progress_function on_progress, void* progress_context,
-                   icecore_verify_report** report);
-/* Checks a store file that may be too damaged to open; changes nothing. */
-int icecore_verify_file(const char* path, icecore_progress_function on_progress, void* progress_context,
-                        icecore_verify_report** report);
-/* The same. `moved`, an array of `moved_count` elements: secondary files that are not where the store expects them. */
-int icecore_verify_files(const char* path, const icecore_placement* moved, size_t moved_count,
-                         icecore_progress_function on_progress, void* progress_context, icecore_verify_report** report);
-void icecore_verify_report_free(icecore_verify_report* report);
-
-/* Versions of a key for which repair does not know the key's value; in the new store the key is not there in them. */
-typedef struct icecore_unknown_versions {
-  icecore_bytes key;
-  icecore_version first;
-  icecore_version last; /* the open version if no newer record of the key is left */
-} icecore_unknown_versions;
-
-typedef struct icecore_repair_report {
-  size_t loss_count; /* 0: the new store holds everything that the old one did */
-  const icecore_damage* losses;
-  size_t repaired_count;
-  const icecore_damage* repaired; /* damage that lost nothing */
-  size_t unknown_count;
-  const icecore_unknown_versions* unknown;
-  uint64_t keys;         /* keys of the new store */
-  uint64_t records;      /* inserts and removes copied to the new store */
-  uint64_t tags;         /* named or timed tags copied to the new store */
-  icecore_version clock; /* the open version of both stores */
-  uint64_t queries;      /* kept queries of the new store, which start anew */
-  uint64_t feeds;        /* kept feeds of the new store, which go on */
-} icecore_repair_report;
-
-/* Writes everything intact of the store file `damaged` to a new store at `repaired` and does not change `damaged`.
- * ICECORE_STORE_EXISTS if something is at `repaired`. The report lists the losses; a loss is not an error code.
- * on_progress may be NULL. Release the report with icecore_repair_report_free(). ICECORE_CRASH_UNKNOWN if opening would
- * fail with it: use `icecore repair --crash`. */
-int icecore_repair(const char* damaged, const char* repaired, icecore_progress_function on_progress,
-                   void* progress_context, icecore_repair_report** report);
-/* The same. `moved`: secondary files of the damaged store that are not where it expects them; the contents of missing
- * files are lost. `placements`: the secondary files of the new store. */
-int icecore_repair_files(const char* damaged, const icecore_placement* moved, size_t moved_count, const char* repaired,
-                         const icecore_placement* placements, size_t placement_count,
-                         icecore_progress_function on_progress, void* progress_context, icecore_repair_report** report);
-void icecore_repair_report_free(icecore_repair_report* report);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include "icecore/icecore_upkeep.h" /* part of this interface */
 
 #endif /* ICECORE_ICECORE_H */

@@ -44,6 +44,8 @@ static const struct {
     TEST(a_store_describes_itself),
     TEST(verify_finds_damage_and_names_it),
     TEST(a_checkpoint_holds_one_instant_and_nothing_later),
+    TEST(a_packed_store_shows_what_it_did),
+    TEST(packing_tells_its_progress_and_takes_options),
     TEST(snapshots_are_found_by_version_tag_and_time),
     TEST(many_keys_are_found_at_once),
     TEST(bytes_outlive_their_store),

@@ -17,6 +17,8 @@ void tags_carry_name_note_and_time(void);
 void a_store_describes_itself(void);
 void verify_finds_damage_and_names_it(void);
 void a_checkpoint_holds_one_instant_and_nothing_later(void);
+void a_packed_store_shows_what_it_did(void);
+void packing_tells_its_progress_and_takes_options(void);
 void snapshots_are_found_by_version_tag_and_time(void);
 void many_keys_are_found_at_once(void);
 void bytes_outlive_their_store(void);

@@ -1,0 +1,42 @@
+// Packing a store.
+#include "icecore/compaction.hpp"
+
+#include "opening.hpp"
+
+namespace {
+
+using namespace icecore::c;
+
+icecore_compaction_report report_of(const icecore::compaction_report& done) noexcept {
+  icecore_compaction_report result{};
+  result.packed = done.packed ? 1 : 0;
+  result.keys = done.keys;
+  result.records = done.records;
+  result.strata = done.strata;
+  result.up_to = done.up_to;
+  result.bytes_before = done.bytes_before;
+  result.bytes_after = done.bytes_after;
+  result.bytes_written = done.bytes_written;
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+
+int icecore_compact(const char* path, const icecore_options* options, int whole, unsigned threads,
+                    icecore_progress_function on_progress, void* progress_context, icecore_compaction_report* report) {
+  return guarded([&] {
+    require(path, "icecore_compact", "path");
+    if (report != nullptr) {
+      require_result(report, "icecore_compact");
+      write_structure(report, icecore_compaction_report{});
+    }
+    const icecore::compaction_report done = icecore::compact(
+        path, options_of(options, "icecore_compact"),
+        {.whole = whole != 0, .threads = threads, .on_progress = progress_of(on_progress, progress_context)});
+    if (report != nullptr) write_structure(report, report_of(done));
+  });
+}
+
+}  // extern "C"

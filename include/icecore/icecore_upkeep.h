@@ -1,0 +1,126 @@
+/* Copying, checking, repairing and packing whole stores, for C: a part of icecore.h, which includes it, and whose
+ * conventions hold.
+ */
+#ifndef ICECORE_ICECORE_UPKEEP_H
+#define ICECORE_ICECORE_UPKEEP_H
+
+#include "icecore/icecore.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The whole store as it was at one instant, with every version and tag. It can be written to a file of its own while
+ * writes to the store go on. Release it with icecore_checkpoint_free(). */
+typedef struct icecore_checkpoint icecore_checkpoint;
+
+/* Captures the store as it is now. Closes the open version if anything was written in it and the store is not read
+ * only. O(segments); writers wait that long. Nothing is copied yet. */
+int icecore_checkpoint_now(icecore_store* store, icecore_checkpoint** checkpoint);
+void icecore_checkpoint_free(icecore_checkpoint* checkpoint);
+
+/* The newest closed version in the checkpoint, and the size of the file it will write. 0 if checkpoint is NULL. */
+icecore_version icecore_checkpoint_version(const icecore_checkpoint* checkpoint);
+uint64_t icecore_checkpoint_bytes(const icecore_checkpoint* checkpoint);
+
+/* Writes the file, a store like any other. The file gets its name only when it is complete and durable. Any thread may
+ * write, and several may write different files at once. on_progress may be NULL. ICECORE_STORE_EXISTS if something is
+ * at `path`. */
+int icecore_checkpoint_write(const icecore_checkpoint* checkpoint, const char* path,
+                             icecore_progress_function on_progress, void* progress_context);
+
+typedef struct icecore_damage {
+  uint64_t offset;       /* byte in the pool file */
+  const char* structure; /* "root", "segment", "entry", "record", "tag", "batch", "index", "query", "file", "packed" */
+  const char* what;      /* what is wrong, in words */
+  icecore_bytes key;     /* NULL if not known */
+  icecore_version version; /* 0 if not known */
+  const char* file;        /* the pool file */
+} icecore_damage;
+
+typedef struct icecore_verify_report {
+  size_t damage_count; /* 0: no damage */
+  const icecore_damage* damages;
+  uint64_t segments;
+  uint64_t entries;
+  uint64_t records;
+  uint64_t tags;
+  uint64_t bytes;   /* bytes that were checked against a checksum */
+  uint64_t queries; /* kept queries */
+} icecore_verify_report;
+
+/* Checks every structure of the open store against its checksums and against the other structures; readers and writers
+ * may go on. The report lists the damage; damage is not an error code. on_progress may be NULL. Release the report with
+ * icecore_verify_report_free(). */
+int icecore_verify(const icecore_store* store, icecore_progress_function on_progress, void* progress_context,
+                   icecore_verify_report** report);
+/* Checks a store file that may be too damaged to open; changes nothing. */
+int icecore_verify_file(const char* path, icecore_progress_function on_progress, void* progress_context,
+                        icecore_verify_report** report);
+/* The same. `moved`, an array of `moved_count` elements: secondary files that are not where the store expects them. */
+int icecore_verify_files(const char* path, const icecore_placement* moved, size_t moved_count,
+                         icecore_progress_function on_progress, void* progress_context, icecore_verify_report** report);
+void icecore_verify_report_free(icecore_verify_report* report);
+
+/* Versions of a key for which repair does not know the key's value; in the new store the key is not there in them. */
+typedef struct icecore_unknown_versions {
+  icecore_bytes key;
+  icecore_version first;
+  icecore_version last; /* the open version if no newer record of the key is left */
+} icecore_unknown_versions;
+
+typedef struct icecore_repair_report {
+  size_t loss_count; /* 0: the new store holds everything that the old one did */
+  const icecore_damage* losses;
+  size_t repaired_count;
+  const icecore_damage* repaired; /* damage that lost nothing */
+  size_t unknown_count;
+  const icecore_unknown_versions* unknown;
+  uint64_t keys;         /* keys of the new store */
+  uint64_t records;      /* inserts and removes copied to the new store */
+  uint64_t tags;         /* named or timed tags copied to the new store */
+  icecore_version clock; /* the open version of both stores */
+  uint64_t queries;      /* kept queries of the new store, which start anew */
+  uint64_t feeds;        /* kept feeds of the new store, which go on */
+} icecore_repair_report;
+
+/* Writes everything intact of the store file `damaged` to a new store at `repaired` and does not change `damaged`.
+ * ICECORE_STORE_EXISTS if something is at `repaired`. The report lists the losses; a loss is not an error code.
+ * on_progress may be NULL. Release the report with icecore_repair_report_free(). ICECORE_CRASH_UNKNOWN if opening would
+ * fail with it: use `icecore repair --crash`. */
+int icecore_repair(const char* damaged, const char* repaired, icecore_progress_function on_progress,
+                   void* progress_context, icecore_repair_report** report);
+/* The same. `moved`: secondary files of the damaged store that are not where it expects them; the contents of missing
+ * files are lost. `placements`: the secondary files of the new store. */
+int icecore_repair_files(const char* damaged, const icecore_placement* moved, size_t moved_count, const char* repaired,
+                         const icecore_placement* placements, size_t placement_count,
+                         icecore_progress_function on_progress, void* progress_context, icecore_repair_report** report);
+void icecore_repair_report_free(icecore_repair_report* report);
+
+typedef struct icecore_compaction_report {
+  size_t struct_size;
+  int packed;             /* 0: there was nothing to pack, and nothing has changed */
+  uint64_t keys;          /* in what was packed now */
+  uint64_t records;       /* in what was packed now */
+  uint64_t strata;        /* that the store has now */
+  icecore_version up_to;  /* all versions up to this one are packed */
+  uint64_t bytes_before;  /* that the store's files took on the device, or in memory */
+  uint64_t bytes_after;   /* that they take now */
+  uint64_t bytes_written; /* to pack */
+} icecore_compaction_report;
+
+/* Packs the versions of the store at `path`: they lie side by side in the order of keys then, and take a fraction of
+ * the space. Every version shows what it did; of several writes of a key in one version the last one stays. Nobody may
+ * have the store open: ICECORE_LOCKED. `options` as for icecore_open(), or NULL; access and creation do not
+ * count, and shared_as must be NULL. `whole`, if not 0, packs once more what is packed already, so that there is one
+ * stratum. `threads`, 0: as many as there are cores. on_progress may be NULL. `report` may be NULL; else the caller
+ * sets report->struct_size to sizeof(icecore_compaction_report). A crash leaves the store as it was before or as it is
+ * afterwards, and an error as it was. compaction.hpp has the costs. */
+int icecore_compact(const char* path, const icecore_options* options, int whole, unsigned threads,
+                    icecore_progress_function on_progress, void* progress_context, icecore_compaction_report* report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ICECORE_ICECORE_UPKEEP_H */

@@ -1,0 +1,111 @@
+/* Packing a store, and what it tells of that. */
+#include "check.h"
+#include "tests.h"
+
+static void count_progress(void* context, const char* what, uint64_t done, uint64_t total, const char* unit) {
+  CHECK(what != NULL && unit != NULL && (total == 0 || done <= total));
+  ++*(int*)context;
+}
+
+static int insert_number(icecore_store* store, int number, const char* value) {
+  return icecore_insert(store, &number, sizeof number, TEXT(value), NULL);
+}
+
+static int value_at_is(icecore_store* store, int number, icecore_version at, const char* text) {
+  icecore_value value;
+  OK(icecore_find_at(store, &number, sizeof number, at, &value));
+  return value_is(&value, text);
+}
+
+/* 1,000 keys in version 1, every third of them removed and every fifth set again in version 2. */
+static void fill(icecore_store* store) {
+  for (int i = 0; i < 1000; ++i) OK(insert_number(store, i, "first"));
+  OK(icecore_tag_now(store, NULL));
+  for (int i = 0; i < 1000; i += 3) OK(icecore_remove(store, &i, sizeof i, NULL));
+  for (int i = 1; i < 1000; i += 3) OK(insert_number(store, i, "second"));
+}
+
+static void check_filled(icecore_store* store) {
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(value_at_is(store, i, 1, "first"));
+    CHECK(value_at_is(store, i, 2, i % 3 == 0 ? NULL : i % 3 == 1 ? "second" : "first"));
+  }
+}
+
+void a_packed_store_shows_what_it_did(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s", fresh_path("packed.ice"));
+  icecore_store* store;
+  OK(icecore_open(path, NULL, &store));
+  fill(store);
+  icecore_statistics before = {.struct_size = sizeof before};
+  OK(icecore_stats(store, &before));
+  CHECK(before.strata == 0 && before.packed_keys == 0 && before.packed_records == 0 && before.packed_bytes == 0);
+  icecore_compaction_report report = {.struct_size = sizeof report, .records = 7};
+  FAILS(ICECORE_LOCKED, icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  CHECK(report.records == 0);
+  OK(icecore_close(store));
+
+  OK(icecore_compact(path, NULL, 0, 1, NULL, NULL, &report));
+  CHECK(report.packed == 1 && report.keys == 1000 && report.records == before.records && report.strata == 1);
+  CHECK(report.up_to == 2 && report.bytes_written > 0 && report.bytes_after > 0 && report.bytes_before > 0);
+  CHECK(report.struct_size == sizeof report);
+  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  CHECK(report.packed == 0 && report.keys == 0 && report.records == 0 && report.strata == 1 && report.up_to == 2);
+
+  OK(icecore_open(path, NULL, &store));
+  check_filled(store);
+  icecore_statistics after = {.struct_size = sizeof after};
+  OK(icecore_stats(store, &after));
+  CHECK(after.strata == 1 && after.packed_keys == 1000 && after.packed_records == before.records);
+  CHECK(after.packed_bytes > 0 && after.records == before.records && after.removes == before.removes);
+  CHECK(after.keys == before.keys && after.clock == 3 && after.format_major == 4);
+  OK(insert_number(store, 0, "third"));
+  OK(icecore_close(store));
+
+  /* The large stratum stays as it is, unless the whole store is to be packed. */
+  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, NULL));
+  OK(icecore_compact(path, NULL, 1, 2, NULL, NULL, &report));
+  CHECK(report.packed == 1 && report.strata == 1 && report.records == before.records + 1 && report.keys == 1000);
+  OK(icecore_open(path, NULL, &store));
+  check_filled(store);
+  CHECK(value_at_is(store, 0, 3, "third"));
+  OK(icecore_close(store));
+}
+
+void packing_tells_its_progress_and_takes_options(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s", fresh_path("progress.ice"));
+  icecore_compaction_report report = {.struct_size = sizeof report};
+  FAILS(ICECORE_NO_SUCH_STORE, icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  icecore_options options;
+  icecore_options_init(&options, sizeof options);
+  options.access = ICECORE_ACCESS_READ_ONLY; /* neither this nor creation says how packing opens */
+  options.creation = ICECORE_CREATE_NEW;
+  FAILS(ICECORE_NO_SUCH_STORE, icecore_compact(path, &options, 0, 0, NULL, NULL, &report));
+  options.access = ICECORE_ACCESS_READ_WRITE;
+  icecore_store* store;
+  OK(icecore_open(path, &options, &store));
+  for (int i = 0; i < 200000; ++i) OK(insert_number(store, i, "v"));
+  OK(icecore_close(store));
+  options.access = ICECORE_ACCESS_READ_ONLY;
+  int calls = 0;
+  OK(icecore_compact(path, &options, 0, 1, count_progress, &calls, &report));
+  CHECK(calls > 0 && report.records == 200000);
+
+  options.durability = 9;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, &options, 0, 0, NULL, NULL, &report));
+  CHECK(report.records == 0 && strstr(icecore_last_error_message(), "icecore_compact") != NULL);
+  icecore_options_init(&options, sizeof options);
+  options.shared_as = fresh_path("common");
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, &options, 0, 0, NULL, NULL, &report));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(NULL, NULL, 0, 0, NULL, NULL, &report));
+  report.struct_size = 3;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+
+  /* An older program knows the beginning of the report alone. */
+  memset(&report, 0x7f, sizeof report);
+  report.struct_size = 2 * sizeof(size_t);
+  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  CHECK(report.packed == 0 && report.keys == 0x7f7f7f7f7f7f7f7fU);
+}
