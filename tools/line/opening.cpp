@@ -29,7 +29,7 @@ store open_to_read(const std::string& path, const read_arguments& read) {
   return store(path, with_progress(opening));
 }
 
-store open_to_write(const std::string& path, const write_arguments& write, creation creation) {
+options options_to_write(const write_arguments& write, creation creation) {
   options opening;
   opening.creation = creation;
   opening.durability = write.durability;
@@ -38,7 +38,11 @@ store open_to_write(const std::string& path, const write_arguments& write, creat
   opening.index = write.index;
   opening.change_index = write.change_index;
   opening.placements = placements_of(write.placements);
-  return store(path, with_progress(opening));
+  return opening;
+}
+
+store open_to_write(const std::string& path, const write_arguments& write, creation creation) {
+  return store(path, with_progress(options_to_write(write, creation)));
 }
 
 }  // namespace icecore::cli

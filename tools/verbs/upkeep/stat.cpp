@@ -57,8 +57,19 @@ durability best_on(medium m) {
   return durability::none;
 }
 
+std::string bytes_in_words(std::uint64_t count) {
+  return count < 1000 ? fmt::format("{} B", count)
+                      : fmt::format("{} B ({})", grouped(count), human_bytes(static_cast<double>(count)));
+}
+
 double bytes_a_key(std::uint64_t bytes, const statistics& s) {
   return s.keys == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(s.keys);
+}
+
+std::string packed_in_words(const statistics& s) {
+  if (s.strata == 0) return "none";
+  return fmt::format("{} of the records, {} in {}", grouped(s.packed_records), bytes_in_words(s.packed_bytes),
+                     s.strata == 1 ? "1 stratum" : fmt::format("{} strata", s.strata));
 }
 
 void print_json(const statistics& s, const version_ranges& lost) {
@@ -77,6 +88,8 @@ void print_json(const statistics& s, const version_ranges& lost) {
       .add("index_bytes", s.index_bytes)
       .add("huge_page_bytes", process_huge_page_bytes());
   line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
+  line.add("packed_keys", s.packed_keys).add("packed_records", s.packed_records);
+  line.add("packed_bytes", s.packed_bytes).add("strata", s.strata);
   line.add("recovered_from_crash", s.recovered_from_crash).add("recovered_instantly", s.recovered_instantly);
   line.add("opening_seconds", s.recovery_seconds);
   out().line(line.add("durability", durability).text());
@@ -98,10 +111,6 @@ void print_table(const statistics& s, const version_ranges& lost) {
   const auto line = [](std::string_view what, const std::string& value) {
     out().line(fmt::format("{:<22}{}", what, value));
   };
-  const auto bytes = [](std::uint64_t count) {
-    return count < 1000 ? fmt::format("{} B", count)
-                        : fmt::format("{} B ({})", grouped(count), human_bytes(static_cast<double>(count)));
-  };
   const std::uint64_t content = s.key_bytes + s.value_bytes;
   line("store", fmt::format("{}  (pool {}, format {}.{})", shown(s.path), s.pool_id, s.format_major, s.format_minor));
   line("open version", grouped(s.clock));
@@ -112,20 +121,22 @@ void print_table(const statistics& s, const version_ranges& lost) {
   line("records", fmt::format("{}  ({} inserts, {} removes)", grouped(s.records), grouped(s.records - s.removes),
                               grouped(s.removes)));
   line("tags", fmt::format("{}  (named or timed)", grouped(s.tags)));
-  line("key bytes", bytes(s.key_bytes));
-  line("value bytes", bytes(s.value_bytes));
-  line("overhead", bytes(s.used_bytes > content ? s.used_bytes - content : 0));
-  line("used in the file", fmt::format("{}, {:.1f} B a key", bytes(s.used_bytes), bytes_a_key(s.used_bytes, s)));
-  line("file size", bytes(s.file_bytes));
+  line("key bytes", bytes_in_words(s.key_bytes));
+  line("value bytes", bytes_in_words(s.value_bytes));
+  line("overhead", bytes_in_words(s.used_bytes > content ? s.used_bytes - content : 0));
+  line("used in the file",
+       fmt::format("{}, {:.1f} B a key", bytes_in_words(s.used_bytes), bytes_a_key(s.used_bytes, s)));
+  line("file size", bytes_in_words(s.file_bytes));
   for (const file_statistics& f : s.files) {
     if (s.files.size() == 1) break;
-    line("  file", fmt::format("{}: {}, {} used{}", shown(f.path), bytes(f.file_bytes), bytes(f.used_bytes),
-                               f.node < 0 ? "" : fmt::format(", NUMA node {}", f.node)));
+    line("  file", fmt::format("{}: {}, {} used{}", shown(f.path), bytes_in_words(f.file_bytes),
+                               bytes_in_words(f.used_bytes), f.node < 0 ? "" : fmt::format(", NUMA node {}", f.node)));
   }
-  line("index",
-       fmt::format("{}, {}, {:.1f} B a key", index_name(s.index), bytes(s.index_bytes), bytes_a_key(s.index_bytes, s)));
+  line("packed", packed_in_words(s));
+  line("index", fmt::format("{}, {}, {:.1f} B a key", index_name(s.index), bytes_in_words(s.index_bytes),
+                            bytes_a_key(s.index_bytes, s)));
   const std::uint64_t huge_page_bytes = process_huge_page_bytes();
-  line("huge pages", huge_page_bytes == 0 ? "none" : bytes(huge_page_bytes));
+  line("huge pages", huge_page_bytes == 0 ? "none" : bytes_in_words(huge_page_bytes));
   line("durability", fmt::format("{}{} for the last writer; the best here is {}", name_of(s.durability.mode),
                                  s.durability.emulated ? " (emulated)" : "", name_of(best_on(s.durability.medium))));
   line("medium", fmt::format("{} ({})", name_of(s.durability.medium), s.durability.filesystem));
