@@ -13,6 +13,7 @@ from ._native import library_version as _library_version
 from ._types import Change, Difference
 from .batch import Batch
 from .columns import ByteColumn, Columns
+from .compaction import compact
 from .errors import (
     Errc,
     BadInputError,
@@ -69,6 +70,7 @@ from .filtered import ArrowColumns, Filtered, Page
 from .filters import Filter, filter_function
 from .history import Diff, History
 from .information import (
+    CompactionReport,
     Damage,
     DurabilityInfo,
     FileStatistics,
@@ -99,6 +101,7 @@ __all__ = [
     "Changes",
     "ClosedError",
     "Columns",
+    "CompactionReport",
     "CopiedError",
     "CrashUnknownError",
     "Damage",
@@ -176,6 +179,7 @@ __all__ = [
     "VersionExpiredError",
     "VersionLostError",
     "VersionNotClosedError",
+    "compact",
     "filter_function",
     "open",
     "process_huge_page_bytes",

@@ -182,6 +182,10 @@ class Statistics:
     used_bytes: int
     file_bytes: int
     index_bytes: int  #: memory used by the index and the lookup cache
+    packed_keys: int  #: of ``keys``, those that are packed; a key counts in each stratum that has it
+    packed_records: int  #: of ``records``, those that are packed
+    packed_bytes: int  #: which these take, with what leads to them
+    strata: int  #: in which they lie
     recovery_seconds: float
     recovered_from_crash: bool
     format: tuple[int, int]
@@ -203,6 +207,31 @@ class Statistics:
             rows += [(f"file {f.path}", f"{f.file_bytes} bytes, {f.used_bytes} used") for f in self.files]
         rows += [(f"durability: {f.name}", getattr(self.durability, f.name)) for f in fields(self.durability)]
         return html.table(("", ""), rows)
+
+
+@dataclass(frozen=True)
+class CompactionReport:
+    """What ``icecore.compact`` packed; true if there was something to pack.
+
+    >>> store.close()
+    >>> report = icecore.compact("store.ice")
+    >>> bool(report), report.keys, report.records, report.strata
+    (True, 2, 3, 1)
+
+    Raises nothing.
+    """
+
+    packed: bool  #: False: there was nothing to pack, and nothing has changed
+    keys: int  #: in what was packed now
+    records: int  #: in what was packed now
+    strata: int  #: that the store has now
+    up_to: int  #: all versions up to this one are packed
+    bytes_before: int  #: that the store's files took on the device, or in memory
+    bytes_after: int  #: that they take now
+    bytes_written: int  #: to pack
+
+    def __bool__(self) -> bool:
+        return self.packed
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
                 on_progress,
             )
         except LockedError as e:
-            raise _explained(e, asked.path) from None
+            raise explained(e, asked.path, "use that Store, from any thread") from None
         _stores[id(self)] = self
 
     def __enter__(self) -> Self:
@@ -380,16 +380,15 @@ def open(  # named like the built-in function, as users expect
     )
 
 
-def _explained(locked: LockedError, path: Path) -> LockedError:
-    """The error, with a hint if this process itself holds the file."""
+def explained(locked: LockedError, path: Path, advice: str) -> LockedError:
+    """The error, with advice if this process itself holds the file."""
     for store in list(_stores.values()):
         try:
             same = os.path.samefile(store.path, path)
         except OSError:
             continue
         if same and not store.closed:
-            hint = "this process has it open: use that Store, from any thread"
-            return LockedError(locked.errno, f"{locked} ({hint})")
+            return LockedError(locked.errno, f"{locked} (this process has it open: {advice})")
     return locked
 
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "icecore/compaction.hpp"
 #include "objects.hpp"
 
 namespace icecore::python {
@@ -49,6 +50,10 @@ nb::dict dict_of(const statistics& s) {
   d["used_bytes"] = s.used_bytes;
   d["file_bytes"] = s.file_bytes;
   d["index_bytes"] = s.index_bytes;
+  d["packed_keys"] = s.packed_keys;
+  d["packed_records"] = s.packed_records;
+  d["packed_bytes"] = s.packed_bytes;
+  d["strata"] = s.strata;
   d["recovery_seconds"] = s.recovery_seconds;
   d["recovered_from_crash"] = s.recovered_from_crash;
   d["format"] = nb::make_tuple(s.format_major, s.format_minor);
@@ -150,6 +155,33 @@ named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, pr
   return dict_of(report);
 }
 
+named_values compact_path(const nb::bytes& path, bool whole, unsigned threads, progress_like on_progress,
+                          const placement_pairs& placements, int crash) {
+  progress_adapter progress(on_progress);
+  options opening;
+  opening.on_progress = progress.function();
+  opening.placements = placements_of(placements);
+  opening.crash = static_cast<crash_kind>(crash);
+  const std::filesystem::path file(std::string(path.c_str(), path.size()));
+  const compaction_options how{.whole = whole, .threads = threads, .on_progress = progress.function()};
+  compaction_report done;
+  {
+    const nb::gil_scoped_release released;
+    done = compact(file, opening, how);
+  }
+  progress.finish();
+  nb::dict d;
+  d["packed"] = done.packed;
+  d["keys"] = done.keys;
+  d["records"] = done.records;
+  d["strata"] = done.strata;
+  d["up_to"] = done.up_to;
+  d["bytes_before"] = done.bytes_before;
+  d["bytes_after"] = done.bytes_after;
+  d["bytes_written"] = done.bytes_written;
+  return d;
+}
+
 }  // namespace
 
 void bind_information(store_class& c, nb::module_& m) {
@@ -219,6 +251,8 @@ void bind_information(store_class& c, nb::module_& m) {
            })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none(), nb::arg("moved"));
+  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("threads"),
+        nb::arg("on_progress").none(), nb::arg("placements"), nb::arg("crash"));
   m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none(),
         nb::arg("placements"), nb::arg("moved"), nb::arg("crash"));
 }
