@@ -73,7 +73,7 @@ def test_a_public_name_says_what_it_does_and_what_it_raises(name):
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_example_of_a_public_name_is_true(name, tmp_path, monkeypatch):
     text = inspect.getdoc(PUBLIC[name]) or ""
-    for package in ("pyarrow", "pandas", "matplotlib"):
+    for package in ("pyarrow", "pandas", "polars", "matplotlib"):
         if package in text:
             pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -144,6 +144,7 @@ def receivers(store):
         icecore.QueryColumns: query.columns(),
         icecore.QueryResults: query.results(),
         icecore.Tags: store.tags(),
+        icecore.ArrowStream: latest.to_arrow(),
         icecore.ArrowColumns: latest.where("true").to_arrow("key"),
     }
 

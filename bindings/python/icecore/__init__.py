@@ -87,11 +87,13 @@ from .query import Queries, Query
 from .query_results import QueryColumns, QueryFailure, QueryProgress, QueryResults, QueryRow, QueryTotal
 from .snapshot import Snapshot
 from .store import Store, open, repair, verify_file
+from .tables import ArrowStream
 
 __version__: str = _library_version()
 
 __all__ = [
     "ArrowColumns",
+    "ArrowStream",
     "BadInputError",
     "BadTokenError",
     "Batch",

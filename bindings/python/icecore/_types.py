@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from datetime import datetime
+    from typing import Protocol
 
     import numpy as np
     import numpy.typing as npt
@@ -22,8 +23,20 @@ if TYPE_CHECKING:
     VersionLike: TypeAlias = Union[int, str, HasVersion, datetime]
     """A closed version: its number, a tag's name, a Tag, a Snapshot, or a datetime with a time zone."""
 
-    ColumnLike: TypeAlias = Union[npt.NDArray[np.generic], ByteColumn, Sequence[BytesLike]]
-    """A column of keys or values: an array of fixed-size items, offsets and bytes, or a sequence."""
+    class ArrowStreamLike(Protocol):
+        """What hands over Arrow data in batches: columns of polars, chunked arrays of pyarrow, and others."""
+
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+    class ArrowArrayLike(Protocol):
+        """What hands over one Arrow array: those of pyarrow and of other libraries."""
+
+        def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+    ColumnLike: TypeAlias = Union[
+        npt.NDArray[np.generic], ByteColumn, ArrowStreamLike, ArrowArrayLike, Sequence[BytesLike]
+    ]
+    """A column of keys or values: an array of fixed-size items, offsets and bytes, Arrow data, or a sequence."""
 
 
 class Change(NamedTuple):

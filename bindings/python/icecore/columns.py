@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -11,10 +12,12 @@ from . import _native, checks
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from . import _native_mpi
-    from ._types import ColumnLike
+    from ._types import BytesLike, ColumnLike
     from .snapshot import Snapshot
 
     _Parts = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint8]]
@@ -67,10 +70,11 @@ def as_column(given: ColumnLike, what: str) -> _native.Column:
         return _native.Column.variable(offsets.astype(np.uint64, copy=False), data)
     if isinstance(given, (bytes, bytearray, memoryview, str)):
         raise TypeError(f"{what} must be an array or a sequence of bytes-like objects, not one {type(given).__name__}")
-    if not hasattr(given, "__iter__") and not hasattr(given, "__getitem__"):
+    if not any(hasattr(given, name) for name in ("__iter__", "__getitem__", "__arrow_c_stream__", "__arrow_c_array__")):
         raise TypeError(f"{what} must be an array or a sequence of bytes-like objects, not {type(given).__name__}")
     if not isinstance(given, np.ndarray):
-        return _native.Column.sequence(given, what)
+        handed_over = _column_of_a_library(given, what)
+        return _native.Column.sequence(cast("Sequence[BytesLike]", given), what) if handed_over is None else handed_over
     if given.dtype.hasobject:
         return _native.Column.sequence(given.tolist(), what)
     if given.ndim == 0 or given.shape[0] > 0 and given[0].nbytes == 0:
@@ -80,6 +84,24 @@ def as_column(given: ColumnLike, what: str) -> _native.Column:
     strip_nul = given.dtype.kind == "S" and given.ndim == 1
     size = given.nbytes // len(given) if len(given) else 1
     return _native.Column.fixed(_raw(np.ascontiguousarray(given)), size, strip_nul)
+
+
+def _column_of_a_library(given: Any, what: str) -> _native.Column | None:
+    """A column of pandas, polars, Arrow or another library that hands over Arrow data, read where it is; else None."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(given, (pandas.Series, pandas.Index)):
+        if isinstance(given.dtype, np.dtype):
+            return as_column(given.to_numpy(), what)
+        try:
+            return _native.Column.of_stream(pandas.Series(given).__arrow_c_stream__(), what)
+        except (ImportError, AttributeError):  # pandas needs pyarrow for it, and an older one does not have it
+            return _native.Column.sequence(given.tolist(), what)
+    if hasattr(given, "__arrow_c_stream__"):
+        return _native.Column.of_stream(given.__arrow_c_stream__(), what)
+    if hasattr(given, "__arrow_c_array__"):
+        schema, array = given.__arrow_c_array__()
+        return _native.Column.of_array(schema, array, what)
+    return None
 
 
 def as_columns(keys: ColumnLike, values: ColumnLike) -> tuple[_native.Column, _native.Column]:

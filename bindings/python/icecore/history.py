@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from . import _native, html
+from . import _native, html, tables
 from ._types import Change, Difference
 from .errors import ClosedError
 
 if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    import polars  # type: ignore[import-not-found, unused-ignore]
+
     from ._types import BytesLike
+    from .tables import ArrowStream, ColumnType
 
 
 class History(Iterable[Change]):
@@ -52,6 +56,48 @@ class History(Iterable[Change]):
         Raises ClosedError.
         """
         return map(Change._make, _native.HistoryIterator(self._source, self._key, bool(oldest_first), True))
+
+    def to_arrow(self, value_type: ColumnType = None, *, batch_rows: int = 65536) -> ArrowStream:
+        """The columns ``version`` (uint64) and ``value``, newest first, for any library that reads Arrow; the value of a
+        removal is null. ``value_type`` as for ``Snapshot.to_arrow``.
+
+        >>> pyarrow.table(store.history("a").to_arrow("utf8"))["value"].to_pylist()
+        ['3', '1']
+
+        Raises what ``Snapshot.to_arrow`` raises.
+        """
+        made, limits = tables.arrow_type(value_type, "value_type"), tables.limits(batch_rows)
+        return tables.ArrowStream(
+            lambda: _native.history_stream(self._source, self._key, made, *limits),
+            ("version", "value"),
+            f"the history of {self._key!r}",
+        )
+
+    def to_pandas(self, value_type: ColumnType = None) -> pandas.DataFrame:
+        """A frame of pandas with the columns ``version`` and ``value``, newest first; the value of a removal is None.
+
+        >>> store.history("a").to_pandas("utf8")["value"].tolist()
+        ['3', '1']
+
+        Raises what ``Snapshot.to_pandas`` raises.
+        """
+        return tables.to_pandas(lambda: tables.history_columns(self, value_type))
+
+    def to_polars(self, value_type: ColumnType = None) -> polars.DataFrame:
+        """A frame of polars with the columns ``version`` and ``value``, newest first; the value of a removal is null.
+
+        >>> store.history("a").to_polars("utf8")["value"].to_list()
+        ['3', '1']
+
+        Raises what ``Snapshot.to_polars`` raises.
+        """
+        return tables.to_polars(self.to_arrow(value_type))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.to_arrow().__arrow_c_schema__()
 
     def __len__(self) -> int:
         """The number of records. O(records)."""
@@ -108,6 +154,52 @@ class Diff(Iterable[Difference]):
         Raises ClosedError.
         """
         return map(Difference._make, self._run(True))
+
+    def to_arrow(
+        self, key_type: ColumnType = None, value_type: ColumnType = None, *, batch_rows: int = 65536
+    ) -> ArrowStream:
+        """The columns ``key``, ``before`` and ``after``, in key order, for any library that reads Arrow; null means that the
+        key is not there. Types as for ``Snapshot.to_arrow``.
+
+        >>> pyarrow.table(store.diff("epoch-1", store.latest()).to_arrow("utf8", "utf8")).to_pylist()
+        [{'key': 'a', 'before': '1', 'after': '3'}]
+
+        Raises what ``Snapshot.to_arrow`` raises.
+        """
+        types = tables.arrow_type(key_type, "key_type"), tables.arrow_type(value_type, "value_type")
+        start, stop, prefix = self._arguments
+        limits = tables.limits(batch_rows)
+        return tables.ArrowStream(
+            lambda: _native.diff_stream(self._store, self.before, self.after, start, stop, prefix, *types, *limits),
+            ("key", "before", "after"),
+            f"differences from version {self.before} to {self.after}",
+        )
+
+    def to_pandas(self, key_type: ColumnType = None, value_type: ColumnType = None) -> pandas.DataFrame:
+        """A frame of pandas with the columns ``key``, ``before`` and ``after``; None means that the key is not there.
+
+        >>> store.diff("epoch-1", store.latest()).to_pandas("utf8", "utf8").values.tolist()
+        [['a', '1', '3']]
+
+        Raises what ``Snapshot.to_pandas`` raises.
+        """
+        return tables.to_pandas(lambda: tables.diff_columns(self, key_type, value_type))
+
+    def to_polars(self, key_type: ColumnType = None, value_type: ColumnType = None) -> polars.DataFrame:
+        """A frame of polars with the columns ``key``, ``before`` and ``after``; null means that the key is not there.
+
+        >>> store.diff("epoch-1", store.latest()).to_polars("utf8", "utf8").rows()
+        [('a', '1', '3')]
+
+        Raises what ``Snapshot.to_polars`` raises.
+        """
+        return tables.to_polars(self.to_arrow(key_type, value_type))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.to_arrow().__arrow_c_schema__()
 
     def __repr__(self) -> str:
         return f"<icecore.Diff from version {self.before} to {self.after} of {self._store!r}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _native, arrays, columns, html, states
+from . import _native, arrays, columns, html, states, tables
 from .errors import ClosedError
 from .filtered import Filtered
 from .filters import FilterLike, as_filter
@@ -17,9 +17,12 @@ from .versions import HasVersion
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    import polars  # type: ignore[import-not-found, unused-ignore]
 
     from ._types import BytesLike, ColumnLike
     from .columns import Columns
+    from .tables import ArrowStream, ColumnType
 
 
 class Snapshot(_native.Snapshot, HasVersion, OrderedMapping):
@@ -235,6 +238,59 @@ class Snapshot(_native.Snapshot, HasVersion, OrderedMapping):
         Raises InvalidArgumentError for negative threads, DamagedError and ClosedError.
         """
         return columns.to_columns(self, threads)
+
+    def to_arrow(
+        self, key_type: ColumnType = None, value_type: ColumnType = None, *, batch_rows: int = 65536
+    ) -> ArrowStream:
+        """The columns ``key`` and ``value``, in key order, for any library that reads Arrow; no such library is needed
+        here. The snapshot itself can be given to them, too: ``polars.DataFrame(snapshot)``.
+
+        Types: None or ``"binary"`` (large_binary), ``"utf8"``, which is checked, a NumPy dtype that all items must have the
+        size of (``">u8"`` becomes uint64, ``"V16"`` fixed_size_binary, ``("<f4", (128,))`` a fixed-size list), or
+        ``"binary_view"``: values of 4 KiB and more then lie in the store, without a copy. A batch has at most
+        ``batch_rows`` rows, and ends behind 16 MiB.
+
+        >>> pyarrow.table(store.latest().to_arrow("utf8", "V1")).schema.types
+        [DataType(large_string), FixedSizeBinaryType(fixed_size_binary[1])]
+
+        Raises TypeError or ValueError for what is no type, InvalidArgumentError and ClosedError. An item that does not fit
+        ends the stream with an error that names its row.
+        """
+        types = tables.arrow_type(key_type, "key_type"), tables.arrow_type(value_type, "value_type")
+        limits = tables.limits(batch_rows)
+        return tables.ArrowStream(
+            lambda: _native.snapshot_stream(self, *types, *limits), ("key", "value"), f"version {self.version}"
+        )
+
+    def to_pandas(self, key_type: ColumnType = None, value_type: ColumnType = None) -> pandas.DataFrame:
+        """A frame of pandas with the columns ``key`` and ``value``, in key order; types as for ``to_arrow``. Bytes and lists
+        are objects; pyarrow is not needed.
+
+        >>> store.latest().to_pandas("utf8")["key"].tolist()
+        ['a', 'b']
+
+        Raises ImportError where pandas is not installed, InvalidArgumentError for an item that does not fit, and what
+        ``to_arrow`` raises.
+        """
+        return tables.to_pandas(lambda: tables.snapshot_columns(self, key_type, value_type))
+
+    def to_polars(self, key_type: ColumnType = None, value_type: ColumnType = None) -> polars.DataFrame:
+        """A frame of polars with the columns ``key`` and ``value``, in key order; types as for ``to_arrow``. pyarrow is not
+        needed.
+
+        >>> store.latest().to_polars("utf8")["key"].to_list()
+        ['a', 'b']
+
+        Raises ImportError where polars is not installed, InvalidArgumentError for an item that does not fit, and what
+        ``to_arrow`` raises.
+        """
+        return tables.to_polars(self.to_arrow(key_type, value_type))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.to_arrow().__arrow_c_schema__()
 
     def __repr__(self) -> str:
         start, stop = self.bounds

@@ -88,8 +88,9 @@ class WritableStore(ReadableStore):
     def put_many(self, keys: ColumnLike, values: ColumnLike, *, threads: int = 1) -> None:
         """Inserts whole columns without a Python loop.
 
-        A column is an array of fixed-size items (dtype 'S': without the NUL bytes at their ends), a ``ByteColumn``, or
-        a sequence of bytes-like objects. Items are inserted one by one, in order. With several threads, each inserts a
+        A column is an array of fixed-size items (dtype 'S': without the NUL bytes at their ends), a ``ByteColumn``, a
+        column of pandas, polars, pyarrow or another library with Arrow data (text, bytes, numbers, fixed-size lists;
+        read where it is), or a sequence of bytes-like objects. Items are inserted one by one, in order. With several threads, each inserts a
         range of the items, so any of several equal keys may be the last; 0 means all cores. Not atomic: if it fails, the
         error names an item, and others may have been inserted. ``with store.batch() as b: b.put_many(...)`` is atomic.
 
@@ -97,7 +98,8 @@ class WritableStore(ReadableStore):
         >>> len(store)
         1002
 
-        Raises InvalidArgumentError if the columns differ in length, and what ``insert`` raises.
+        Raises InvalidArgumentError if the columns differ in length, have nulls or are of a type without bytes, and what
+        ``insert`` raises.
         """
         key_column, value_column = columns.as_columns(keys, values)
         self._insert_many(key_column, value_column, columns.thread_count(threads))

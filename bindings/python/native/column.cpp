@@ -64,7 +64,66 @@ std::unique_ptr<column> column::sequence(many_bytes_like objects, const char* wh
   return made;
 }
 
+namespace {
+
+/// A structure that a call fills, or that is taken out of a capsule.
+template <class Structure>
+struct owned {
+  Structure made{};
+  owned() = default;
+  owned(nb::handle capsule, const char* name) {
+    auto* const found = static_cast<Structure*>(PyCapsule_GetPointer(capsule.ptr(), name));
+    if (found == nullptr) throw nb::python_error();
+    if (found->release == nullptr) throw error(errc::invalid_argument, "this Arrow data was handed over before");
+    made = *found;
+    found->release = nullptr;
+  }
+  owned(const owned&) = delete;
+  owned& operator=(const owned&) = delete;
+  ~owned() {
+    if (made.release != nullptr) made.release(&made);
+  }
+};
+
+void require_read(int failure, ArrowArrayStream& stream, const char* what) {
+  if (failure == 0) return;
+  const char* const why = stream.get_last_error(&stream);
+  throw error(errc::invalid_argument,
+              std::string(what) + " cannot be read: " + (why != nullptr ? why : std::strerror(failure)));
+}
+
+}  // namespace
+
+std::unique_ptr<column> column::of_stream(any_object capsule, const char* what) {
+  owned<ArrowArrayStream> taken(capsule, "arrow_array_stream");
+  ArrowArrayStream& stream = taken.made;
+  auto made = std::make_unique<column>();
+  auto& layout = made->layout_.emplace<arrow_items>();
+  const nb::gil_scoped_release released;  // the stream may take it
+  owned<ArrowSchema> schema;
+  require_read(stream.get_schema(&stream, &schema.made), stream, what);
+  for (;;) {
+    owned<ArrowArray> array;
+    require_read(stream.get_next(&stream, &array.made), stream, what);
+    if (array.made.release == nullptr) break;
+    layout.append(schema.made, array.made, what);
+  }
+  made->size_ = layout.items().size();
+  return made;
+}
+
+std::unique_ptr<column> column::of_array(any_object schema, any_object array, const char* what) {
+  auto made = std::make_unique<column>();
+  auto& layout = made->layout_.emplace<arrow_items>();
+  const owned<ArrowSchema> described(schema, "arrow_schema");
+  owned<ArrowArray> taken(array, "arrow_array");
+  layout.append(described.made, taken.made, what);
+  made->size_ = layout.items().size();
+  return made;
+}
+
 std::string_view column::operator[](std::size_t i) const noexcept {
+  if (const auto* arrow = std::get_if<arrow_items>(&layout_)) return arrow->items()[i];
   if (const auto* items = std::get_if<sequence_layout>(&layout_)) return items->items[i];
   if (const auto* variable = std::get_if<variable_layout>(&layout_)) {
     const std::uint64_t from = variable->offsets[i];
@@ -79,6 +138,8 @@ void bind_column(nb::module_& m) {
   nb::class_<column>(m, "Column", "A column of byte strings for put_many and find_many.")
       .def_static("fixed", &column::fixed, nb::arg("buffer"), nb::arg("size"), nb::arg("strip_nul"))
       .def_static("variable", &column::variable, nb::arg("offsets"), nb::arg("bytes"))
+      .def_static("of_stream", &column::of_stream, nb::arg("stream"), nb::arg("what"))
+      .def_static("of_array", &column::of_array, nb::arg("schema"), nb::arg("array"), nb::arg("what"))
       .def_static("sequence", &column::sequence, nb::arg("objects"), nb::arg("what"))
       .def("__len__", &column::size);
 }

@@ -1,4 +1,4 @@
-// A column of byte strings from Python in one of three layouts, which C++ reads without the GIL.
+// A column of byte strings from Python in one of four layouts, which C++ reads without the GIL.
 //
 // Invariant: a column keeps its Python buffers or objects pinned, so its bytes do not move while it lives.
 #pragma once
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "arrow_import.hpp"
 
 namespace icecore::python {
 
@@ -24,6 +25,11 @@ class column {
   [[nodiscard]] static std::unique_ptr<column> variable(buffer_like offsets, buffer_like bytes);
   /// Item i is objects[i]: bytes, str or bytes-like.
   [[nodiscard]] static std::unique_ptr<column> sequence(many_bytes_like objects, const char* what);
+
+  /// What a library hands over in capsules: an arrow_array_stream, or an arrow_schema with an arrow_array. Nothing is
+  /// copied. errc::invalid_argument for nulls and for types without bytes.
+  [[nodiscard]] static std::unique_ptr<column> of_stream(any_object stream, const char* what);
+  [[nodiscard]] static std::unique_ptr<column> of_array(any_object schema, any_object array, const char* what);
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
@@ -49,7 +55,7 @@ class column {
     std::vector<std::string_view> items;
   };
 
-  std::variant<std::monostate, fixed_layout, variable_layout, sequence_layout> layout_;
+  std::variant<std::monostate, fixed_layout, variable_layout, sequence_layout, arrow_items> layout_;
   std::size_t size_ = 0;
 };
 

@@ -51,6 +51,7 @@ NB_MODULE(_native, m) {
   python::bind_filtered(m);
   python::bind_queries(m);
   python::bind_feeds(m);
+  python::bind_arrow_streams(m);
   m.def("library_version", &icecore::library_version);
   m.def("process_huge_page_bytes", &icecore::process_huge_page_bytes,
         nanobind::call_guard<nanobind::gil_scoped_release>(),

@@ -103,5 +103,6 @@ void bind_filters(nb::module_& m);                             // filter.cpp
 void bind_filtered(nb::module_& m);                            // filtered.cpp
 void bind_queries(nb::module_& m);                             // query.cpp
 void bind_feeds(nb::module_& m);                               // feed.cpp
+void bind_arrow_streams(nb::module_& m);                       // arrow_stream.cpp
 
 }  // namespace icecore::python

@@ -2,26 +2,11 @@
 // https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 #include "results.hpp"
 
+#include "arrow_capsule.hpp"
 #include "owned_array.hpp"
 
 namespace icecore::python {
 namespace {
-
-/// A capsule of this name around a structure, which it releases if nobody has taken it.
-template <class Structure>
-nb::object capsule_of(std::unique_ptr<Structure> structure, const char* name) {
-  PyObject* const made = PyCapsule_New(structure.get(), name, [](PyObject* capsule) {
-    const std::unique_ptr<Structure> left(
-        static_cast<Structure*>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))));
-    if (left->release != nullptr) left->release(left.get());
-  });
-  if (made == nullptr) {
-    structure->release(structure.get());
-    throw nb::python_error();
-  }
-  static_cast<void>(structure.release());
-  return nb::steal(made);
-}
 
 arrow_capsules batch_of(const results_object& self) {
   auto schema = std::make_unique<ArrowSchema>();
