@@ -73,7 +73,7 @@ def test_a_public_name_says_what_it_does_and_what_it_raises(name):
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_example_of_a_public_name_is_true(name, tmp_path, monkeypatch):
     text = inspect.getdoc(PUBLIC[name]) or ""
-    for package in ("pyarrow", "pandas", "polars", "matplotlib"):
+    for package in ("pyarrow", "pandas", "polars", "zarr", "matplotlib"):
         if package in text:
             pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -82,8 +82,9 @@ def test_the_example_of_a_public_name_is_true(name, tmp_path, monkeypatch):
         store.tag("epoch-1", note="loss 0.5")
         store["a"] = "3"
         known = {"icecore": icecore, "store": store, "np": np, "os": os, "datetime": datetime, "timezone": timezone}
-        if "pyarrow" in text:
-            known["pyarrow"] = pytest.importorskip("pyarrow")
+        for package in ("pyarrow", "zarr"):
+            if package in text:
+                known[package] = pytest.importorskip(package)
         test = doctest.DocTestParser().get_doctest(text, known, name, None, 0)
         told = []
         runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)

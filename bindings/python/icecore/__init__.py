@@ -88,6 +88,7 @@ from .query_results import QueryColumns, QueryFailure, QueryProgress, QueryResul
 from .snapshot import Snapshot
 from .store import Store, open, repair, verify_file
 from .tables import ArrowStream
+from .zarr_opening import zarr_store
 
 __version__: str = _library_version()
 
@@ -187,4 +188,5 @@ __all__ = [
     "process_huge_page_bytes",
     "repair",
     "verify_file",
+    "zarr_store",
 ]

@@ -400,6 +400,14 @@ def _store_of(opening: Opening) -> Store:
 
 
 # The stores of the snapshots that were sent here, for as long as a snapshot needs them.
+def opened_in_this_process(opening: Opening) -> Store | None:
+    """The store that this process has open for writing."""
+    for store in list(_stores.values()):
+        if store._opening.path == opening.path and not store.closed and not store.read_only:
+            return store
+    return None
+
+
 _stores_of_snapshots: dict[tuple[Any, ...], weakref.ref[Store]] = {}
 
 
