@@ -1,5 +1,6 @@
 """Every public name: its signature, its documentation, whose examples run, and what it says of wrong arguments."""
 
+import asyncio
 import doctest
 import inspect
 import os
@@ -81,7 +82,7 @@ def test_the_example_of_a_public_name_is_true(name, tmp_path, monkeypatch):
         store.update({"a": "1", "b": "2"})
         store.tag("epoch-1", note="loss 0.5")
         store["a"] = "3"
-        known = {"icecore": icecore, "store": store, "np": np, "os": os, "datetime": datetime, "timezone": timezone}
+        known = {"asyncio": asyncio, "icecore": icecore, "store": store, "np": np, "os": os, "datetime": datetime, "timezone": timezone}
         for package in ("pyarrow", "zarr"):
             if package in text:
                 known[package] = pytest.importorskip(package)

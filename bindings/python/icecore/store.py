@@ -32,6 +32,8 @@ from .store_states import StatefulStore
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from . import aio
+
     class _Base(OrderedMapping, MutableMapping[bytes, bytes]):
         pass
 
@@ -207,6 +209,23 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         Raises ClosedError.
         """
         return self._beside_writer
+
+    @property
+    def aio(self) -> aio.Store:
+        """This store for asyncio: the same calls, to be awaited. They run on other threads, so the event loop never waits
+        for a device. The names are those of ``icecore.remote.aio``.
+
+        >>> async def read():
+        ...     await store.aio.put("k", "v")
+        ...     return [key async for key in store.aio.keys()], await store.aio.get("a", at="epoch-1")
+        >>> asyncio.run(read())
+        ([b'a', b'b', b'k'], b'1')
+
+        Raises nothing; its calls raise what those of the store raise.
+        """
+        from . import aio
+
+        return aio.Store(self)
 
     def durability(self) -> DurabilityInfo:
         """The durability that the store really has on its device.
