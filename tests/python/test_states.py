@@ -289,3 +289,42 @@ def test_tensors_of_pytorch_come_back(store):
     assert torch.equal(target["half"], state["half"])
     with pytest.raises(TypeError, match="sparse"):
         store.save_state("sparse", {"s": torch.eye(3).to_sparse()})
+
+
+def test_trees_of_jax_come_back(store):
+    jax = pytest.importorskip("jax")
+    numbers = jax.numpy
+    state = {
+        "params": [{"w": numbers.arange(6.0).reshape(2, 3), "b": numbers.zeros(3, numbers.bfloat16) + 1.5}],
+        "step": numbers.int32(7),
+        "key": jax.random.key_data(jax.random.key(0)),
+    }
+    store.save_state("jax", state)
+    loaded = store.load_state("jax")
+    assert jax.tree.structure(loaded) == jax.tree.structure(state)
+    for kept, found in zip(jax.tree.leaves(state), jax.tree.leaves(loaded), strict=True):
+        assert found.dtype == kept.dtype and numbers.array_equal(numbers.asarray(found), kept)
+    before = store.clock
+    store.save_state("jax", state)
+    assert store.clock == before  # nothing has changed
+
+
+def test_arrays_of_ml_dtypes_keep_their_dtype(store):
+    """Those of JAX that NumPy's files cannot name."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    state = {
+        "half": np.arange(6, dtype=ml_dtypes.bfloat16).reshape(2, 3),
+        "bytes": np.asfortranarray(np.ones((2, 2), ml_dtypes.float8_e4m3fn)),
+        "point": np.array(1.5, ml_dtypes.bfloat16),
+    }
+    store.save_state("state", state)
+    loaded = store.load_state("state")
+    for name, array in state.items():
+        assert loaded[name].dtype == array.dtype and loaded[name].shape == array.shape
+        assert np.array_equal(loaded[name].astype("f4"), array.astype("f4"))
+    into = {name: np.zeros_like(array) for name, array in state.items()}
+    store.load_state("state", into=into)
+    assert all(np.array_equal(into[name].astype("f4"), state[name].astype("f4")) for name in state)
+    other = {**into, "half": np.zeros((2, 3), np.uint16)}
+    with pytest.raises(icecore.InvalidArgumentError, match="uint16"):
+        store.load_state("state", into=other)

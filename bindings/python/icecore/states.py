@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 _BLOCK_BYTES = 8 << 20
+_SAME_SIZE = {1: np.uint8, 2: np.uint16}
 
 
 def save(store: KeepingStore, name: str, state: Any) -> int:
@@ -40,7 +41,7 @@ def save(store: KeepingStore, name: str, state: Any) -> int:
     with store.batch() as b:
         for path, array in found.items():
             kept = present._find_view(f"{key}/{path}")
-            if kept is None or not _holds(kept, array):
+            if kept is None or not holds_array(kept, array):
                 b.put_array(f"{key}/{path}", array)
         if before is not None:
             for path in _paths(_tree_of(before, key)):
@@ -92,12 +93,13 @@ def _described(given: Any, path: str, found: dict[str, npt.NDArray[Any]]) -> dic
     if given is None or type(given) in (bool, int, float, str):
         return {"value": given if not isinstance(given, str) else checks.text(given, f"the state's {path!r}")}
     if tensor is not None and isinstance(given, tensor):
-        array, dtype = _array_of_tensor(given, path)
+        array, dtype = array_of_tensor(given, path)
         return {"tensor": _added(array, path, found), **dtype}
     if isinstance(given, np.generic):
         return {"scalar": _added(np.asarray(given), path, found)}
     if isinstance(given, np.ndarray) or hasattr(given, "__dlpack__"):
-        return {"array": _added(given, path, found)}
+        array, dtype = _array_of(given)
+        return {"array": _added(array, path, found), **dtype}
     if isinstance(given, Mapping):
         pairs = [[_item_name(item, path), _described(part, _below(path, item), found)] for item, part in given.items()]
         return {"mapping": pairs}
@@ -132,7 +134,16 @@ def _added(given: Any, path: str, found: dict[str, npt.NDArray[Any]]) -> str:
     return path
 
 
-def _array_of_tensor(given: Any, path: str) -> tuple[npt.NDArray[Any], dict[str, str]]:
+def _array_of(given: Any) -> tuple[Any, dict[str, str]]:
+    """An array; and its dtype, if it is one of ml_dtypes, such as JAX's bfloat16, which NumPy's files cannot name: then the
+    array's items are numbers of its size."""
+    kind = np.dtype(given.dtype) if hasattr(given, "dtype") else None
+    if kind is None or kind.type.__module__.partition(".")[0] != "ml_dtypes" or kind.itemsize not in _SAME_SIZE:
+        return given, {}
+    return np.asarray(given).view(_SAME_SIZE[kind.itemsize]), {"dtype": kind.name}
+
+
+def array_of_tensor(given: Any, path: str) -> tuple[npt.NDArray[Any], dict[str, str]]:
     """A tensor's array; and its dtype, where NumPy has none like it: then the array's items are of its size."""
     torch = sys.modules["torch"]
     plain = given.detach().cpu()
@@ -148,7 +159,7 @@ def _array_of_tensor(given: Any, path: str) -> tuple[npt.NDArray[Any], dict[str,
         return plain.contiguous().view(items).numpy(), {"dtype": str(plain.dtype).removeprefix("torch.")}
 
 
-def _holds(value: memoryview, array: npt.NDArray[Any]) -> bool:
+def holds_array(value: memoryview, array: npt.NDArray[Any]) -> bool:
     """Whether the value is this array, to the last bit."""
     header, body = arrays.parts(array)
     if len(value) != len(header) + body.nbytes or value[: len(header)] != header:
@@ -199,7 +210,7 @@ class _Loading:
         if "value" in tree:
             return tree["value"]
         if "array" in tree:
-            return self._array(tree["array"])
+            return self._array(tree["array"]) if "dtype" not in tree else self._array_of_ml_dtypes(tree)
         if "scalar" in tree:
             return self._array(tree["scalar"])[()]
         if "tensor" in tree:
@@ -250,6 +261,17 @@ class _Loading:
 
     def _array(self, path: str) -> npt.NDArray[Any]:
         return self._snapshot.get_array(f"{self._key}/{path}")
+
+    def _array_of_ml_dtypes(self, tree: dict[str, Any]) -> npt.NDArray[Any]:
+        try:
+            import ml_dtypes  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        except ImportError:
+            raise ImportError(
+                f"the state {self._key!r} has arrays of {tree['dtype']}: install ml_dtypes, or read "
+                f"{self._key}/{tree['array']} with get_array"
+            ) from None
+        made: npt.NDArray[Any] = self._array(tree["array"]).view(getattr(ml_dtypes, tree["dtype"]))
+        return made
 
     def _tensor(self, tree: dict[str, Any]) -> Any:
         try:

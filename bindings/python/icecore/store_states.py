@@ -21,8 +21,8 @@ class StatefulStore(KeepingStore):
         _saving: threading.Lock
 
     def save_state(self, name: str, state: Mapping[Any, Any]) -> int:
-        """Stores the state of a model or an optimizer: mappings, lists and tuples of NumPy arrays, PyTorch tensors, numbers,
-        strings, bools and None, such as ``model.state_dict()``. Returns the version that has it.
+        """Stores the state of a model or an optimizer: mappings, lists and tuples of NumPy and JAX arrays, PyTorch tensors,
+        numbers, strings, bools and None, such as ``model.state_dict()``. Returns the version that has it.
 
         Each array has a key of its own, ``name/path``, so it has a history, and ``get_array`` reads it. Arrays that have
         not changed since the last state of this name are not stored again. All takes effect at one instant, also that
