@@ -241,6 +241,29 @@ def test_what_was_read_outlives_the_store(path, kind):
         made.__arrow_c_stream__()
 
 
+def test_a_batch_alone_keeps_what_its_views_lead_to(run, path):
+    """In a process of its own, because memory that was given back ends it."""
+    code = """
+        import gc, sys
+        import icecore, pyarrow
+        with icecore.open(sys.argv[1], emulate_durability=True) as store:
+            store.update({str(i): bytes([i]) * 100_000 for i in range(50)})
+            table = pyarrow.table(store.latest().to_arrow(None, "binary_view"))
+        del store
+        gc.collect()
+        assert sys.argv[1] in open("/proc/self/maps").read()
+        assert all(set(value) == {int(key)} for key, value in zip(table["key"].to_pylist(), table["value"].to_pylist()))
+        column = table["value"].chunk(0).slice(7, 1)  # which consumers may take out of its batch
+        del table
+        gc.collect()
+        assert set(column[0].as_py()) == {15}, column[0].as_py()[:5]
+        del column
+        gc.collect()
+        assert sys.argv[1] not in open("/proc/self/maps").read()
+    """
+    run(code, path)
+
+
 def test_a_stream_that_nobody_reads_on_gives_everything_back(path):
     with open_store(path) as store:
         store.update({str(i): "v" * 5000 for i in range(1000)})

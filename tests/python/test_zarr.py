@@ -1,6 +1,8 @@
 """Stores of zarr: zarr's own tests of stores, and what versions add."""
 
 import asyncio
+import functools
+import inspect
 import pickle
 import subprocess
 import sys
@@ -13,7 +15,6 @@ from conftest import open_store
 import icecore
 
 zarr = pytest.importorskip("zarr")
-pytest_asyncio = pytest.importorskip("pytest_asyncio")
 xarray = pytest.importorskip("xarray")
 
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest  # noqa: E402
@@ -29,7 +30,6 @@ def buffer(data):
     return cpu.Buffer.from_bytes(data)
 
 
-@pytest.mark.filterwarnings("ignore:The test .* is marked with '@pytest.mark.asyncio'")
 class _TestsOfZarr(StoreTests):
     """zarr's own tests: they write and read the icecore store beside the store of zarr."""
 
@@ -42,12 +42,12 @@ class _TestsOfZarr(StoreTests):
         with open_store(tmp_path / "zarr.ice", durability=self.durability) as opened:
             yield {"store": opened, "prefix": self.prefix}
 
-    @pytest_asyncio.fixture
-    async def store(self, open_kwargs):
-        return await self.store_cls.open(**open_kwargs)
+    @pytest.fixture
+    def store(self, open_kwargs):
+        return asyncio.run(self.store_cls.open(**open_kwargs))
 
-    @pytest_asyncio.fixture
-    async def store_not_open(self, store_kwargs):
+    @pytest.fixture
+    def store_not_open(self, store_kwargs):
         return self.store_cls(**store_kwargs)
 
     async def set(self, store, key, value):
@@ -66,12 +66,25 @@ class _TestsOfZarr(StoreTests):
         assert store.supports_listing
 
 
-@pytest.mark.asyncio
+def awaited(coroutine):
+    """A test of zarr that is a coroutine, as a function."""
+
+    @functools.wraps(coroutine)
+    def run_test(*arguments, **named):
+        asyncio.run(coroutine(*arguments, **named))
+
+    return run_test
+
+
+for name, of_zarr in inspect.getmembers(StoreTests, inspect.iscoroutinefunction):
+    if name.startswith("test_"):
+        setattr(_TestsOfZarr, name, awaited(of_zarr))
+
+
 class TestWithoutPrefix(_TestsOfZarr):
     durability = "none"
 
 
-@pytest.mark.asyncio
 class TestBehindAPrefix(_TestsOfZarr):
     prefix = "a/b"
     durability = "none"
@@ -86,7 +99,6 @@ class TestBehindAPrefix(_TestsOfZarr):
         assert {key: store[key] for key in outside} == outside
 
 
-@pytest.mark.asyncio
 class TestWithWritesThatWait(_TestsOfZarr):
     durability = "operation"
 
