@@ -442,6 +442,12 @@ def test_empty_columns_come_in(store):
         store.put_many(polars.Series(["a"]), polars.Series(["a", "b"]))
 
 
+def test_a_snapshot_as_a_column_stands_for_its_keys(filled):
+    """As any mapping does, though it is a table, too."""
+    then = filled.at("one")
+    assert filled.find_many(then, at="one") == [value for _, value in then.items()]
+
+
 def test_arrow_data_is_taken_once(store):
     class Twice:
         def __init__(self):

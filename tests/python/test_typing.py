@@ -40,6 +40,8 @@ PROGRAM = """
         store.put_many(*snapshot.to_columns())
         assert_type(store.checkpoint("copy"), int)
         keys, values = snapshot.to_numpy(">u8", ("<f4", (3,)))
+        assert_type(snapshot.to_arrow(">u8", ("<f4", (3,))), icecore.ArrowStream)
+        store.put_many(snapshot.to_arrow(), store.history("k"))
         found = snapshot.where("price > 1", layout="price f64")
         for key, value in found:
             assert_type(key, bytes)
@@ -61,6 +63,11 @@ PROGRAM = """
             store.sync()
         except icecore.NoSpaceError as e:
             assert_type(e.code, icecore.Errc)
+
+    async def awaited(one: icecore.Store) -> None:
+        assert_type(await one.aio.put("k", "v"), int)
+        async for key in one.aio.keys():
+            assert_type(key, bytes)
 
     store.tag(5)  # type: ignore[arg-type]
     store[5]  # type: ignore[call-overload]

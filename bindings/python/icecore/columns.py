@@ -96,6 +96,8 @@ def _column_of_a_library(given: Any, what: str) -> _native.Column | None:
             return _native.Column.of_stream(pandas.Series(given).__arrow_c_stream__(), what)
         except (ImportError, AttributeError):  # pandas needs pyarrow for it, and an older one does not have it
             return _native.Column.sequence(given.tolist(), what)
+    if isinstance(given, _native.Snapshot):
+        return None  # a mapping, of which the keys count, as of others
     if hasattr(given, "__arrow_c_stream__"):
         return _native.Column.of_stream(given.__arrow_c_stream__(), what)
     if hasattr(given, "__arrow_c_array__"):
