@@ -32,6 +32,16 @@ if(NOT ICECORE_HAS_UCX)
 endif()
 install(DIRECTORY include/icecore DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development ${icecore_left_out})
 
+# The modules of Fortran are those of this compiler: others need the sources.
+if(TARGET icecore_fortran)
+  icecore_install(icecore_fortran fortran icecore-fortran development)
+  get_target_property(icecore_modules icecore_fortran Fortran_MODULE_DIRECTORY)
+  install(DIRECTORY ${icecore_modules}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/icecore/modules COMPONENT development
+          FILES_MATCHING PATTERN *.mod)
+  install(DIRECTORY bindings/fortran DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/icecore COMPONENT development
+          FILES_MATCHING PATTERN *.f90)
+endif()
+
 # Clusters are a component: who asks for it needs the same MPI.
 if(ICECORE_HAS_MPI)
   icecore_install(icecore_mpi mpi_static icecore-mpi development)
@@ -107,6 +117,9 @@ function(icecore_pc name component)
   install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${icecore_pc_directory} COMPONENT ${component})
 endfunction()
 icecore_pc(icecore development)
+if(TARGET icecore_fortran)
+  icecore_pc(icecore-fortran development)
+endif()
 if(ICECORE_HAS_MPI)
   icecore_pc(icecore-mpi development)
 endif()

@@ -146,14 +146,18 @@ if(NOT ICECORE_MPI STREQUAL "OFF")
   endif()
 endif()
 
-# PapyrusKV's module for Fortran, where there is a compiler. Not with sanitizers: they do not instrument
-# Fortran, and gfortran does not find lld.
+# Modules for Fortran, where there is a compiler. Not with sanitizers: they do not instrument Fortran, and gfortran does not
+# find lld.
+set(ICECORE_FORTRAN "AUTO" CACHE STRING "Build the modules for Fortran: AUTO (if there is a compiler), ON or OFF")
+set_property(CACHE ICECORE_FORTRAN PROPERTY STRINGS AUTO ON OFF)
 set(ICECORE_HAS_FORTRAN OFF)
-if(ICECORE_HAS_MPI AND NOT ICECORE_SANITIZE)
+if(NOT ICECORE_FORTRAN STREQUAL "OFF" AND NOT ICECORE_SANITIZE AND NOT SKBUILD)
   include(CheckLanguage)
   check_language(Fortran)
   if(CMAKE_Fortran_COMPILER)
     enable_language(Fortran)
     set(ICECORE_HAS_FORTRAN ON)
+  elseif(NOT ICECORE_FORTRAN STREQUAL "AUTO")
+    message(FATAL_ERROR "ICECORE_FORTRAN is ${ICECORE_FORTRAN}, but there is no Fortran compiler; scripts/install-dependencies fortran installs one")
   endif()
 endif()
