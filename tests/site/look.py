@@ -6,6 +6,7 @@
 - Every link of every page leads to a file of the site, and to a place in it that is there. (Links to other sites are not
   followed.)
 - A search finds what is there, and says so when it finds nothing.
+- The reference has a description and declarations of each header.
 - Both colour schemes have text that can be read: the contrast of body text is at least 4.5 to 1, as WCAG AA wants.
 - On a phone's width (390 pixels) no page is wider than the screen, and the menu opens.
 - Pages show no errors in the browser's console, and pictures load.
@@ -18,7 +19,7 @@ import shutil
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from playwright.sync_api import sync_playwright
 
@@ -63,6 +64,19 @@ def broken_links(root):
                 yield f"{file.relative_to(root)}: {link} leads nowhere"
             elif place and target in pages and unquote(place) not in pages[target].places:
                 yield f"{file.relative_to(root)}: {link} names a place that is not there"
+
+
+def empty_headers(root):
+    """Those of the reference that have no description or no declaration: Doxygen has not understood them."""
+    for name, least in (("cpp", 25), ("c", 5)):
+        text = (root / f"docs/site/reference/{name}.html").read_text(encoding="utf-8")
+        parts = re.split(r'<section id="([\w-]+-(?:hpp|h))">', text)[1:]
+        if len(parts) // 2 < least:
+            yield f"the reference {name} has {len(parts) // 2} headers, not {least}"
+        for header, section in zip(parts[::2], parts[1::2]):
+            for what, sign in (("description", "<pre>"), ("declaration", 'class="sig ')):
+                if sign not in section:
+                    yield f"the reference {name}: {header} has no {what}"
 
 
 class Reader:
@@ -110,14 +124,14 @@ class Reader:
 
     def search(self):
         page = self.open(DESK, "light")
-        for words, expected in (("lookup cache", True), ("icecore_snapshot_find_many", True), ("durability", True), ("xyzzyplugh", False)):
-            page.goto((self.root / "search.html").as_uri() + f"?q={words.replace(' ', '+')}")
+        for words, expected in (("lookup cache", True), ("icecore_snapshot_find_many", True), ("icecore::store::find_many", True), ("durability", True), ("xyzzyplugh", False)):
+            page.goto((self.root / "search.html").as_uri() + f"?q={quote(words)}")
             page.wait_for_selector("#search-results p.search-summary:not(:empty)", timeout=20000)
             page.wait_for_function("!document.querySelector('#search-results h2')?.textContent.match(/Searching/)", timeout=20000)
             if (page.locator("#search-results ul.search li").count() > 0) != expected:
                 self.wrong.append(f"a search for {words!r} finds {'nothing' if expected else 'something'}")
             if expected:
-                self.picture(page, f"search-{words.split()[0]}")
+                self.picture(page, f"search-{words.split()[0].replace('::', '-')}")
 
 
 def main():
@@ -126,7 +140,7 @@ def main():
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("look: chromium is missing: scripts/install-dependencies test")
-    wrong = list(broken_links(root))
+    wrong = [*broken_links(root), *empty_headers(root)]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--allow-file-access-from-files"])
         reader = Reader(browser, root, pictures)

@@ -26,7 +26,8 @@ source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 highlight_language = "none"
-suppress_warnings = ["misc.highlighting_failure", "myst.header"]
+# A namespace is declared by each header, and a specialisation of a template has the names of another one.
+suppress_warnings = ["misc.highlighting_failure", "myst.header", "duplicate_declaration.cpp"]
 breathe_projects = {"icecore": str(ROOT / "build/site/doxygen/xml")}
 breathe_default_project = "icecore"
 breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
@@ -35,6 +36,7 @@ cpp_id_attributes = ["gnu::visibility(\"default\")", "gnu::visibility(\"hidden\"
 html_theme = "furo"
 html_title = "icecore"
 html_show_sourcelink = False
+html_show_copyright = False
 html_copy_source = False
 html_static_path = [str(Path(__file__).parent / "static")]
 html_css_files = ["site.css"]
