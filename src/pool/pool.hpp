@@ -89,10 +89,9 @@ class pool {
   [[nodiscard]] bool shared() const noexcept { return shared_; }
   /// What is mapped. Whoever holds it can read views into the pool, even when the pool has ended.
   [[nodiscard]] std::shared_ptr<const void> memory() const {
-    // Who reads beside the writer keeps what is mapped from being given back, as long as views lead there.
-    if (file_.reader() == nullptr) return mapping_;
+    // Space that views lead to is not given back: the lock that says so lives as long as they do.
     return std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(mapping_,
-                                                                                                 file_.reader());
+                                                                                                 file_.viewer());
   }
   /// Gives back the addresses that were reserved for growth. The pool cannot grow any more.
   void give_up_growth() noexcept { mapping_->trim(size()); }
@@ -180,6 +179,10 @@ class pool {
   }
   /// Whether allocate() wrote this header here and the segment lies inside the file.
   [[nodiscard]] bool valid_header(link offset, std::uint32_t magic = format::segment_magic) const noexcept;
+  /// The same for a segment of records or of an index, which counts only if it is of the current era.
+  [[nodiscard]] bool counts(link offset, std::uint32_t magic = format::segment_magic) const noexcept {
+    return valid_header(offset, magic) && header_of(offset).era == era_;
+  }
   [[nodiscard]] segment segment_at(link offset) const noexcept;
   /// The certified end of a segment's records (its fill); the place of its first record if it has no fill. Empty if the
   /// word is damaged.

@@ -358,6 +358,96 @@ TEST(CompactionBesideOthers, gives_the_space_back_that_a_reader_kept_once_it_has
   compare_everything(store(path, how), m, 5);
 }
 
+TEST(CompactionBesideOthers, keeps_the_bytes_that_views_of_a_closed_store_lead_to) {
+  const scratch folder(place::tmpfs);
+  const auto path = folder / "store.ice";
+  options how;
+  how.durability = durability::none;
+  model m;
+  for (const bool reads_only : {false, true}) {
+    {
+      store s(path, how);
+      write_rounds(s, m, 500, 3, reads_only ? 2 : 1);
+    }
+    options opening = how;
+    if (reads_only) opening.access = access::read_only;
+    store s(path, opening);
+    const auto items = s.at(m.clock - 1).items();
+    const std::vector<std::pair<std::string, std::string>> copies = [&] {
+      std::vector<std::pair<std::string, std::string>> all;
+      for (const item& i : items) all.emplace_back(i.key, i.value);
+      return all;
+    }();
+    s.close();
+    EXPECT_TRUE(compact(path, how, {.whole = true, .on_progress = {}}).packed);
+    m.pack();
+    {
+      store after(path, how);
+      for (unsigned i = 0; i < 2'000; ++i) after.insert(key_of(i), std::string(200, 'x'));
+      for (unsigned i = 0; i < 2'000; ++i) m.insert(key_of(i), std::string(200, 'x'));
+      ASSERT_EQ(after.tag(), m.close_version());
+    }
+    ASSERT_EQ(items.size(), copies.size());
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      EXPECT_EQ(items[i].key, copies[i].first);
+      EXPECT_EQ(items[i].value, copies[i].second);
+    }
+  }
+}
+
+TEST(CompactionBesideOthers, is_no_damage_to_a_persistent_index_while_a_reader_keeps_the_space) {
+  const scratch folder(place::tmpfs);
+  const auto path = folder / "store.ice";
+  options how;
+  how.durability = durability::none;
+  how.index = index_kind::persistent;
+  model m;
+  auto writer = std::make_unique<store>(path, how);
+  write_rounds(*writer, m, 2'000, 10, 1);
+  options reading;
+  reading.access = access::read_only;
+  auto reader = std::make_unique<store>(path, reading);
+  ASSERT_TRUE(reader->beside_writer());
+  writer.reset();
+  static_cast<void>(compact(path, how));
+  m.pack();
+  for (int turn = 0; turn < 2; ++turn) {
+    store s(path, how);
+    EXPECT_TRUE(s.verify().ok());
+    compare_everything(s, m, 5);
+    s.close();
+    EXPECT_TRUE(verify_file(path).ok());
+  }
+  const std::uint64_t with_reader = bytes_on_device(path);
+  reader.reset();
+  { const store s(path, how); }
+  EXPECT_LT(bytes_on_device(path), with_reader);
+  compare_everything(store(path, how), m, 5);
+}
+
+TEST(CompactionOfSpace, uses_free_segments_again_whatever_the_index) {
+  for (const index_kind index : {index_kind::btree, index_kind::persistent}) {
+    const scratch folder(place::tmpfs);
+    const auto path = folder / "store.ice";
+    options how;
+    how.durability = durability::none;
+    how.index = index;
+    std::uintmax_t longest = 0;
+    std::uintmax_t after_four = 0;
+    for (unsigned turn = 0; turn < 12; ++turn) {
+      {
+        store s(path, how);
+        for (unsigned i = 0; i < (turn == 0 ? 20'000U : 20U); ++i) s.insert(key_of(i), std::string(100, 'v'));
+        s.tag();
+      }
+      static_cast<void>(compact(path, how, {.whole = true, .threads = 1, .on_progress = {}}));
+      longest = std::max(longest, std::filesystem::file_size(path));
+      if (turn == 3) after_four = longest;
+    }
+    EXPECT_LT(longest, 2 * after_four);
+  }
+}
+
 TEST(CompactionBesideOthers, is_seen_by_a_reader_that_comes_later) {
   const scratch folder(place::tmpfs);
   const auto path = folder / "store.ice";

@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
@@ -66,6 +68,15 @@ unsigned long filesystem_magic(int descriptor) noexcept {
   return static_cast<unsigned long>(s.f_type) & 0xffffffffUL;
 }
 
+/// Whether locks of the kind of flock() are apart from those of fcntl() here.
+[[nodiscard]] bool tells_viewers(int descriptor) noexcept {
+  constexpr unsigned long smb_magic = 0x517bUL;
+  constexpr unsigned long cifs_magic = 0xff534d42UL;
+  constexpr unsigned long smb2_magic = 0xfe534d42UL;
+  const unsigned long magic = filesystem_magic(descriptor);
+  return magic != NFS_SUPER_MAGIC && magic != smb_magic && magic != cifs_magic && magic != smb2_magic;
+}
+
 }  // namespace
 
 pool_file::pool_file(const std::filesystem::path& path, access how, creation create) : path_(path) {
@@ -87,6 +98,7 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
     open_for_locks(flags);
     if (how == access::read_only && size() == 0) refuse_empty();
     lock(how);
+    begin_viewing();
   } catch (...) {
     ::close(descriptor_);
     locks_.reset();
@@ -99,20 +111,49 @@ pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
   if (descriptor_ < 0) raise_not_opened(errno, false);
   try {
     check_kind();
-    auto held =
-        std::make_shared<lock_descriptor>([&] { return ::open(path.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
-    // It waits for who gives space back just now. Where there are no such locks, no space is given back either.
-    if (held->get() >= 0) static_cast<void>(::flock(held->get(), LOCK_SH));
-    reader_ = std::move(held);
+    begin_viewing();
   } catch (...) {
     ::close(descriptor_);
     throw;
   }
 }
 
-std::shared_ptr<const void> pool_file::without_readers() const {
-  if (!locks_ || ::flock(locks_->get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
-  return {this, [](const pool_file* file) { ::flock(file->locks_->get(), LOCK_UN); }};
+/// Waits for who gives space back just now, who holds the lock alone: but not for ever.
+void pool_file::begin_viewing() {
+  constexpr std::chrono::seconds at_most{30};
+  constexpr std::chrono::milliseconds between_looks{1};
+  viewer_ = std::make_shared<const lock_descriptor>(
+      [this] { return ::open(path_.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
+  if (viewer_->get() < 0 || !tells_viewers(descriptor_)) return;
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  while (::flock(viewer_->get(), LOCK_SH | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return;  // there are no such locks here
+    if (std::chrono::steady_clock::now() >= until) {
+      raise(errc::locked, "{}: another process gives space of the store back, and does not end; open it again later",
+            path_.native());
+    }
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
+std::shared_ptr<const void> pool_file::without_other_viewers() const {
+  const int lock = viewer_->get();
+  if (lock < 0 || !tells_viewers(descriptor_)) return nullptr;
+  const auto take = [lock](int how) {
+    int failed = 0;
+    do {
+      failed = ::flock(lock, how) != 0 ? errno : 0;
+    } while (failed == EINTR);
+    return failed == 0;
+  };
+  // A conversion that fails may lose the shared lock: it is taken again. Nobody else can hold it alone, since this
+  // process alone has the file open for writing.
+  if (!take(LOCK_EX | LOCK_NB)) {
+    take(LOCK_SH);
+    return nullptr;
+  }
+  return {this, [take](const pool_file*) { take(LOCK_SH); }};
 }
 
 /// Takes no lock: it would refuse the process that is making a store here.

@@ -56,12 +56,13 @@ class pool_file {
   /// Allocates what is a hole there, so that no later store can fail. errc::no_space.
   void require_blocks(std::uint64_t from, std::uint64_t size) const;
 
-  // ---- Readers without a lock on the file (store/beside/) ----
-  /// What such a reader holds, as long as it may look at the file; null for everyone else.
-  [[nodiscard]] const std::shared_ptr<const void>& reader() const noexcept { return reader_; }
-  /// While it lives, no such reader is there, and one that comes waits. Null if there is one, or if the file system
-  /// cannot tell.
-  [[nodiscard]] std::shared_ptr<const void> without_readers() const;
+  // ---- Who looks at the file: as long as views into its mapping live, also when it is closed ----
+  // It is a lock of another kind (flock) than those above, shared by all that have the file open or views into it. Where
+  // the file system takes the two kinds for one, or has none, nobody holds it, and no space is given back.
+  /// What views keep.
+  [[nodiscard]] const std::shared_ptr<const lock_descriptor>& viewer() const noexcept { return viewer_; }
+  /// While it lives, nobody else looks, and who comes waits. Null if somebody does, or if nobody can tell.
+  [[nodiscard]] std::shared_ptr<const void> without_other_viewers() const;
   /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
   /// Restores the state before a failed creation: no file, or an empty one if there was one.
@@ -88,6 +89,7 @@ class pool_file {
   void lock(access how) const;
   void lock_attached() const;
   void refuse_if_not_shared(std::int64_t at) const;
+  void begin_viewing();
   [[noreturn]] void raise_locked(access how) const;
   void check_kind() const;
   void allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept;
@@ -95,7 +97,7 @@ class pool_file {
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::optional<lock_descriptor> locks_;  // none beside the writer
-  std::shared_ptr<const void> reader_;
+  std::shared_ptr<const lock_descriptor> viewer_;
   bool created_ = false;
 };
 

@@ -115,9 +115,36 @@ std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept
   return {pools.first().base() + format::manifest_anchor_offset, sizeof(format::manifest_anchor)};
 }
 
+void for_each_segment(const pool_set& pools,
+                      const std::function<void(const segment&, const format::segment_header&)>& visit) {
+  for (const pool* p : pools.files()) {
+    const link end = make_link(p->number(), p->size());
+    for (link at = make_link(p->number(), format::first_segment_offset); at + format::granule_size <= end;) {
+      const format::segment_header& h = p->header_of(at);
+      if (!p->valid_header(at, h.magic)) {
+        at += format::granule_size;
+        continue;
+      }
+      const segment s = p->segment_at(at);
+      visit(s, h);
+      at = s.end();
+    }
+  }
+}
+
+std::vector<segment> outdated_segments(const pool_set& pools, const manifest& of) {
+  std::vector<segment> found;
+  for_each_segment(pools, [&](const segment& s, const format::segment_header& h) {
+    const bool has_era = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
+    const bool is_packed = h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
+    if ((has_era && h.era != of.era) || (is_packed && !of.names(s.offset))) found.push_back(s);
+  });
+  return found;
+}
+
 bool give_back(pool_set& pools, std::span<const segment> all) {
   if (all.empty()) return true;
-  const auto alone = pools.file().without_readers();
+  const auto alone = pools.file().without_other_viewers();
   if (!alone) return false;
   for (const segment& s : all) pools.of(s.offset).clear_content(s);
   pools.persist().sync();

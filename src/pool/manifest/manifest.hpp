@@ -12,6 +12,7 @@
 //        writer does not know of may still look at it (give_back()).
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,12 @@ void store_manifest(pool_set& pools, const manifest& now, manifest& next);
 void name_manifest(format::root& r, const manifest& m) noexcept;
 /// The page that leads to manifests, for a copy of the store.
 [[nodiscard]] std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept;
+
+/// All segments of the files, of whatever kind, in the order of their places. Cost: a look at each header.
+void for_each_segment(const pool_set& pools,
+                      const std::function<void(const segment&, const format::segment_header&)>& visit);
+/// Those that are part of a store no more if this is its manifest.
+[[nodiscard]] std::vector<segment> outdated_segments(const pool_set& pools, const manifest& of);
 
 /// Makes segments free space: zeros behind a header that says so. Their blocks go back to the file system where it can
 /// take them. Whoever wants allocate() to use it calls add_free(). Does nothing, and returns false, while another

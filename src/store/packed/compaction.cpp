@@ -148,6 +148,12 @@ class packing {
     // A persistent index is made anew afterwards. Without one, the opening after a crash looks at all segments, and
     // gives back those that this compaction leaves.
     pools_->roots().update_both([](format::root& r) { r.anchor = null_link; });
+    if (core_->heads() == heads_kind::durable || core_->heads() == heads_kind::layered_durable) {
+      // While a store has that index, no free segment is given out; its lists of segments do not count any more.
+      for_each_segment(*pools_, [&](const segment& s, const format::segment_header& h) {
+        if (h.magic == format::free_segment_magic) pools_->add_free(s.offset, s.size);
+      });
+    }
     manifest next;
     try {
       with_engine(*core_, [&](const auto& engine) { merge_all(engine); });
@@ -171,7 +177,7 @@ class packing {
       r.certified_records = left_.records;
       r.certified_sum = left_.digest;
     });
-    const std::vector<segment> outdated = outdated_segments(next);
+    const std::vector<segment> outdated = outdated_segments(*pools_, next);
     if (give_back(*pools_, outdated)) cut_end(next);
     core_->close_replaced(left_);
     report_.packed = true;
@@ -344,7 +350,8 @@ class packing {
   /// Of any segment: one of a compaction that a crash cut off may still be there, with an era that must not come again.
   [[nodiscard]] std::uint32_t greatest_era() const {
     std::uint32_t greatest = core_->packing().era;
-    for_each_segment([&](const segment&, const format::segment_header& h) { greatest = std::max(greatest, h.era); });
+    for_each_segment(*pools_,
+                     [&](const segment&, const format::segment_header& h) { greatest = std::max(greatest, h.era); });
     return greatest;
   }
 
@@ -381,37 +388,11 @@ class packing {
     if (s.size != 0) pools_->set_fill(s, end);
   }
 
-  /// All segments that are part of the store no more once `of` is its manifest.
-  [[nodiscard]] std::vector<segment> outdated_segments(const manifest& of) const {
-    std::vector<segment> found;
-    for_each_segment([&](const segment& s, const format::segment_header& h) {
-      const bool has_era = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
-      const bool is_packed = h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
-      if ((has_era && h.era != of.era) || (is_packed && !of.names(s.offset))) found.push_back(s);
-    });
-    return found;
-  }
-  template <class Visit>
-  void for_each_segment(const Visit& visit) const {
-    for (const pool* p : pools_->files()) {
-      const link end = make_link(p->number(), p->used_end());
-      for (link at = make_link(p->number(), format::first_segment_offset); at < end;) {
-        const format::segment_header& h = p->header_of(at);
-        if (!p->valid_header(at, h.magic)) {
-          at += format::granule_size;
-          continue;
-        }
-        const segment s = p->segment_at(at);
-        visit(s, h);
-        at = s.end();
-      }
-    }
-  }
   /// Files end behind the last segment that is in use.
   void cut_end(const manifest& of) const {
     std::array<std::uint64_t, format::files_max> ends{};
     ends.fill(format::first_segment_offset);
-    for_each_segment([&](const segment& s, const format::segment_header& h) {
+    for_each_segment(*pools_, [&](const segment& s, const format::segment_header& h) {
       const bool in_use = h.magic == format::query_segment_magic || of.names(s.offset) ||
                           (h.magic == format::segment_magic && h.era == of.era);
       if (in_use) ends[link_pool(s.offset)] = std::max(ends[link_pool(s.offset)], link_offset(s.end()));
@@ -423,7 +404,7 @@ class packing {
   void give_up(const manifest& now) const noexcept {
     try {
       std::vector<segment> made;
-      for_each_segment([&](const segment& s, const format::segment_header& h) {
+      for_each_segment(*pools_, [&](const segment& s, const format::segment_header& h) {
         const bool is_new = (h.magic == format::segment_magic && h.era != now.era) ||
                             h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
         if (is_new && !now.names(s.offset)) made.push_back(s);

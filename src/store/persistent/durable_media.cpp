@@ -92,7 +92,7 @@ std::optional<segment> durable_media::segment_of(link l) const noexcept {
   // value.
   for (link at = l / format::granule_size * format::granule_size; link_offset(at) >= format::first_segment_offset;
        at -= format::granule_size) {
-    if (!p.valid_header(at)) continue;
+    if (!p.counts(at)) continue;
     const segment s = p.segment_at(at);
     if (l >= s.first_record() && l < s.end()) return s;
     break;

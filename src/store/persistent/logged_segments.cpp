@@ -329,8 +329,8 @@ void logged_segments::for_each_segment(const std::function<void(link at, bool re
   for (const pool* p : pool_->files()) {
     const link end = make_link(p->number(), p->used_end());
     for (link at = make_link(p->number(), format::first_segment_offset); at < end;) {
-      const bool records = p->valid_header(at);
-      const bool known = records || p->valid_header(at, format::index_segment_magic);
+      const bool records = p->counts(at);
+      const bool known = records || p->counts(at, format::index_segment_magic);
       if (known) visit(at, records);
       at += known ? p->segment_at(at).size : format::granule_size;
     }
