@@ -57,8 +57,8 @@ class pool_file {
   void require_blocks(std::uint64_t from, std::uint64_t size) const;
 
   // ---- Who looks at the file: as long as views into its mapping live, also when it is closed ----
-  // It is a lock of another kind (flock) than those above, shared by all that have the file open or views into it. Where
-  // the file system takes the two kinds for one, or has none, nobody holds it, and no space is given back.
+  // It is a lock of another kind (flock) than those above, shared by all that have the file open or views into it.
+  // Where the file system takes the two kinds for one, or has none, nobody holds it, and no space is given back.
   /// What views keep.
   [[nodiscard]] const std::shared_ptr<const lock_descriptor>& viewer() const noexcept { return viewer_; }
   /// While it lives, nobody else looks, and who comes waits. Null if somebody does, or if nobody can tell.
