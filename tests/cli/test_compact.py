@@ -280,7 +280,7 @@ def test_repair_says_that_it_cannot_rebuild_a_packed_store(store, tmp_path):
     new = tmp_path / "new.ice"
     message = run("repair", store, new, code=3).stderr.decode()
     assert message.startswith("icecore: ") and message.count("\n") == 1
-    assert "has packed versions, which repair cannot rebuild yet" in message and "icecore dump" in message
+    assert "has packed versions, which repair cannot rebuild yet" in message and "icecore verify" in message
     assert os.listdir(tmp_path) == [os.path.basename(store)]
 
 
