@@ -3,10 +3,11 @@
 //   const icecore::compaction_report done = icecore::compact("model.ice");
 //   fmt::print("{} records, {} bytes before, {} after\n", done.records, done.bytes_before, done.bytes_after);
 //
-// Nothing is lost: every version shows what it did, and the store is used as before. Scans and finds of packed versions
-// are faster, and opening does not read them. What is written later is packed by the next call. Of several writes of a
-// key in one version the last one stays, as it is the one that the version shows. A feed that stands between the
-// changes of a version tells that version from its first change again.
+// Nothing is lost: every version shows what it did, and the store is used as before. Packed versions are scanned
+// faster, single ones found somewhat slower (docs/design/0029-compaction-alone.md), and opening does not read them.
+// What is written later is packed by the next call. Of several writes of a key in one version the last one stays, as it
+// is the one that the version shows. A feed that stands between the changes of a version tells that version from its
+// first change again.
 //
 // Nobody else may have the store open. Errors: errc::locked if somebody has; those of opening; value_too_large, if a
 // value is longer than packed_value_size_max; no_space. After an error the store is as it was. Durability: a crash at

@@ -1,4 +1,4 @@
-// compact: packs what a store holds, so that it takes less space and is read faster.
+// compact: packs what a store holds, so that it takes less space and is scanned faster.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -68,7 +68,7 @@ exit_code pack(const compact_arguments& a) {
 void add_compact_verb(command_line& line) {
   const auto a = std::make_shared<compact_arguments>();
   verb verb = line.add_verb(
-      "compact", "Pack a store: its versions then take less space and are read faster",
+      "compact", "Pack a store: its versions then take less space and are scanned faster",
       "  icecore compact model.ice\n"
       "  icecore compact model.ice --whole               # what is packed already, too: all in one stratum\n"
       "  icecore compact model.ice -o json | jq .bytes_after\n"
