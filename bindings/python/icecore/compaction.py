@@ -19,7 +19,7 @@ def compact(
     on_progress: Progress | None = None,
 ) -> CompactionReport:
     """Packs the versions of the store at ``path``: they then lie side by side in the order of keys, take a fraction of
-    the space, and are read faster.
+    the space, and are scanned faster.
 
     Every version shows what it did, and the store is used as before; what is written later is packed by the next call.
     Of several writes of a key in one version the last one stays. Nobody may have the store open. On the way the store
