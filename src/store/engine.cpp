@@ -252,7 +252,7 @@ typename engine<Heads>::entered engine<Heads>::enter_batched(const writer& w, co
 template <class Heads>
 link reading_engine<Heads>::visible_latest(std::string_view key) const {
   if constexpr (Heads::run_ahead_of_clock) return visible_at(key, newest_shown());
-  const link entry = young_entry_of(key);
+  const link entry = entry_of(key);
   if (entry == null_link) {
     if constexpr (is_layered) return visible_at(key, version_max);
     return null_link;
@@ -302,11 +302,7 @@ void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, co
   for (std::size_t first = 0; first < keys.size(); first += find_group) {
     const std::size_t count = std::min(find_group, keys.size() - first);
     // three passes over the whole group, so that its cache misses overlap: entries, first records to look at, answers
-    if (is_layered && index_->size() == 0) {
-      entries.fill(null_link);
-    } else {
-      find_entries(keys.subspan(first, count), std::span(entries).first(count));
-    }
+    find_entries(keys.subspan(first, count), std::span(entries).first(count));
     std::array<std::optional<stratum::packed_record>, is_layered ? find_group : 1> packed;
     if constexpr (is_layered) {
       histories_->packed().find_many(

@@ -36,7 +36,7 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// The key's value in version `v`, which is readable.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key, version v) const {
     if constexpr (is_layered) {
-      if (young_entry_of(key) == null_link) return histories_->packed_value(key, v);
+      if (entry_of(key) == null_link) return histories_->packed_value(key, v);
     }
     return shown_value(visible_at(key, v));
   }
@@ -47,7 +47,7 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// The record that shows `key` in version `v` (not a removal), made durable if a reader needs that; null_link if
   /// none.
   [[nodiscard]] link visible_at(std::string_view key, version v) const {
-    const link entry = young_entry_of(key);
+    const link entry = entry_of(key);
     if (entry != null_link) return entry_visible_at(entry, v);
     if constexpr (is_layered) {
       const link l = histories_->packed_at(key, v);
@@ -58,7 +58,7 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// What stands for the key in scans and histories: its entry or, if it has none, its newest packed record; null_link
   /// if the key never had a record.
   [[nodiscard]] link standing_for(std::string_view key) const {
-    const link entry = young_entry_of(key);
+    const link entry = entry_of(key);
     if constexpr (is_layered) {
       if (entry == null_link) return histories_->packed_at(key, version_max);
     }
@@ -122,14 +122,6 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
     histories_->persist_before_return(l);
     return histories_->is_removal(l) ? null_link : l;
   }
-  /// An empty index, as after a compaction, is not asked.
-  [[nodiscard, gnu::always_inline]] link young_entry_of(std::string_view key) const {
-    if constexpr (is_layered) {
-      if (index_->size() == 0) return null_link;
-    }
-    return entry_of(key);
-  }
-
   const young_histories* young_;
   histories_of<Heads> histories_;
 

@@ -128,7 +128,10 @@ template <class Engine, class Parts, typename Visit>
 void visit_part(const Engine& core, version at, const Parts& parts, std::size_t part, Visit visit) {
   if constexpr (Engine::is_layered) {
     shown_items items;
-    if (core.index().size() == 0 && core.packed()->all().size() == 1) {
+    // Asked as a walk asks it: the index counts a key only after a record of this version may have been stamped (H3).
+    index::block young;
+    core.index().seek_first(young);
+    if (young.size == 0 && core.packed()->all().size() == 1) {
       const scan_bounds& bounds = parts.bounds(part);
       bool goes_on = true;
       core.packed()->for_each_at(at, bounds.from, [&](std::string_view key, const stratum::packed_record& r) {
