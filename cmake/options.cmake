@@ -39,6 +39,11 @@ if(ICECORE_SANITIZE)
                          -fno-omit-frame-pointer)
   target_link_options(icecore_build_flags INTERFACE -fsanitize=${ICECORE_SANITIZE})
 endif()
+if(ICECORE_SANITIZE MATCHES address)
+  # A use of a null pointer ends in a report of AddressSanitizer anyway: the page has no memory. To check each pointer for
+  # null as well is a fifth of what the compiler does.
+  target_compile_options(icecore_build_flags INTERFACE -fno-sanitize=null)
+endif()
 if(ICECORE_SANITIZE MATCHES thread)
   # GCC warns of fences, from which ThreadSanitizer learns no happens-before. Ours order stores before loads and publish
   # nothing, so it has nothing to learn from them.
