@@ -175,6 +175,7 @@ static_assert(offsetof(lineage_page, crc) == 4092);
 // ---- Segment ----
 
 inline constexpr std::uint32_t segment_magic = 0x47455349U;        // "ISEG": records
+inline constexpr std::uint32_t free_segment_magic = 0x45524649U;   // "IFRE"
 inline constexpr std::uint32_t index_segment_magic = 0x58444949U;  // "IIDX": of the persistent index, no records
 
 struct segment_header {

@@ -375,7 +375,7 @@ void pool::choose_durability(const options& opening, const format::root& r, cons
 segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::function<void(const segment&)>& claim) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
   persist_->verify_file_sizes();
-  link offset = null_link;
+  segment s{};
   {
     // Each step below is one store. So what this lock guards is as it was, or done, if its holder was killed.
     // logged_segments::recover() finds out who owns the space that was being given out.
@@ -383,9 +383,13 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
     const auto report = [&](std::uint64_t at) {
       if (claim) claim({make_link(number_, at), size, 0});
     };
-    offset = make_link(number_, take_space(size, report));
+    if (const auto hole = free_.lower_bound(size); hole != free_.end()) {
+      s = take_hole(hole, size, magic, report);
+    } else {
+      s.offset = make_link(number_, take_end(size, report));
+    }
   }
-  const segment s = format_segment(offset, size, magic);
+  if (s.size == 0) s = format_segment(s.offset, size, magic);
 #ifdef MADV_POPULATE_WRITE
   // one call instead of one page fault per page; on older kernels these faults occur as usual
   if (size <= mebibyte) madvise(at(s.offset), size, MADV_POPULATE_WRITE);
@@ -423,19 +427,31 @@ segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magi
   return s;
 }
 
-std::uint64_t pool::take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim) {
-  if (const auto hole = free_.lower_bound(size); hole != free_.end()) {
-    const auto [hole_size, offset] = *hole;
-    file_.require_blocks(offset, size);  // it may have been given back
-    claim(offset);
-    auto node = free_.extract(hole);  // reused for what is left of it: needs no memory once the claim stands
-    if (hole_size > size) {
-      node.key() = hole_size - size;
-      node.mapped() = offset + size;
-      free_.insert(std::move(node));
+// What is left of a free segment gets a header, so that the next opening finds it by one look. A crash before that one
+// is durable leaves what is left without a header, and zero: a hole. One that keeps it and loses the header before it
+// leaves the free segment as it was, with the other header amid its zeros: recovery clears free segments after a crash.
+segment pool::take_hole(std::multimap<std::uint64_t, std::uint64_t>::iterator hole, std::uint64_t size,
+                        std::uint32_t magic, const std::function<void(std::uint64_t)>& claim) {
+  const auto [hole_size, offset] = *hole;
+  const link at = make_link(number_, offset);
+  const bool has_header = valid_header(at, format::free_segment_magic);
+  file_.require_blocks(offset, size);  // it may have been given back
+  claim(offset);
+  auto node = free_.extract(hole);  // reused for what is left of it: needs no memory once the claim stands
+  const segment taken = format_segment(at, size, magic);
+  if (hole_size > size) {
+    if (has_header) {
+      file_.require_blocks(offset + size, format::page_size);
+      static_cast<void>(format_segment(at + size, hole_size - size, format::free_segment_magic));
     }
-    return offset;
+    node.key() = hole_size - size;
+    node.mapped() = offset + size;
+    free_.insert(std::move(node));
   }
+  return taken;
+}
+
+std::uint64_t pool::take_end(std::uint64_t size, const std::function<void(std::uint64_t)>& claim) {
   // relaxed: only changed under the lock
   const std::uint64_t offset = space_->used_end.load(std::memory_order_relaxed);
   if (offset + size > this->size()) grow_to(offset + size);
@@ -460,9 +476,7 @@ void pool::clear_unused(const segment& claimed) {
   // whoever allocates this space moves the end under the lock, and writes its header later
   const recovering_lock lock(space_->lock, [] {});
   if (link_offset(claimed.end()) <= used_end() || link_offset(claimed.end()) > size()) return;
-  auto& header = header_of(claimed.offset);
-  std::memset(static_cast<void*>(&header), 0, sizeof header);
-  persist_->flush(&header, sizeof header);
+  clear_header(claimed.offset);
   persist_->fence();
 }
 
@@ -473,6 +487,12 @@ void pool::clear_content(const segment& s) noexcept {
   const std::uint64_t zeroed = file_.give_back(first_page, end - first_page) ? first_page : end;
   std::memset(base_ + from, 0, zeroed - from);
   persist_->flush(base_ + from, zeroed - from);
+}
+
+void pool::clear_header(link offset) noexcept {
+  auto& header = header_of(offset);
+  std::memset(static_cast<void*>(&header), 0, sizeof header);
+  persist_->flush(&header, sizeof header);
 }
 
 void pool::add_free(link offset, std::uint64_t size) {

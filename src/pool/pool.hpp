@@ -147,6 +147,8 @@ class pool {
   }
   /// Zeroes what lies behind a segment's header. Its blocks go back to the file system, if that can take them.
   void clear_content(const segment& s) noexcept;
+  /// Zeroes the header of a segment whose content is zero, and flushes it.
+  void clear_header(link offset) noexcept;
   /// Segments of records and of indexes that are made from now on are of this era (manifest/manifest.hpp).
   void set_era(std::uint32_t era) noexcept { era_ = era; }
   /// Gives allocate() a hole that recovery found and that is already zero.
@@ -215,7 +217,9 @@ class pool {
   bool extend_ahead(std::uint64_t size);
   void extend_file(std::uint64_t size, bool huge_pages);
   void recover_growth();
-  std::uint64_t take_space(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
+  segment take_hole(std::multimap<std::uint64_t, std::uint64_t>::iterator hole, std::uint64_t size, std::uint32_t magic,
+                    const std::function<void(std::uint64_t)>& claim);
+  std::uint64_t take_end(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
   [[nodiscard]] bool can_write_values() const noexcept;
   void populate(std::uint64_t offset, std::uint64_t size);
 

@@ -142,16 +142,27 @@ std::vector<segment> outdated_segments(const pool_set& pools, const manifest& of
   return found;
 }
 
-bool give_back(pool_set& pools, std::span<const segment> all) {
-  if (all.empty()) return true;
+std::vector<segment> give_back(pool_set& pools, std::vector<segment> all) {
+  if (all.empty()) return {};
   const auto alone = pools.file().without_other_viewers();
-  if (!alone) return false;
+  if (!alone) return {};
   for (const segment& s : all) pools.of(s.offset).clear_content(s);
   pools.persist().sync();
   for (const pool* p : pools.files()) p->file().sync();  // no flush of lines makes a hole durable
-  for (const segment& s : all) pools.of(s.offset).format_segment(s.offset, s.size, format::free_segment_magic);
+  std::ranges::sort(all, {}, &segment::offset);
+  std::vector<segment> joined;
+  for (const segment& s : all) {
+    if (!joined.empty() && joined.back().end() == s.offset) {
+      joined.back().size += s.size;
+      pools.of(s.offset).clear_header(s.offset);
+    } else {
+      joined.push_back(s);
+    }
+  }
+  pools.persist().sync();  // before a header says that all behind it is zero
+  for (const segment& s : joined) pools.of(s.offset).format_segment(s.offset, s.size, format::free_segment_magic);
   pools.persist().sync();
-  return true;
+  return joined;
 }
 
 }  // namespace icecore

@@ -46,11 +46,13 @@ void for_each_segment(const pool_set& pools,
 /// Those that are part of a store no more if this is its manifest.
 [[nodiscard]] std::vector<segment> outdated_segments(const pool_set& pools, const manifest& of);
 
-/// Makes segments free space: zeros behind a header that says so. Their blocks go back to the file system where it can
-/// take them. Whoever wants allocate() to use it calls add_free(). Does nothing, and returns false, while another
-/// process that reads the store without a lock may look at them: then the next opening for writing tries again.
-// A crash leaves a segment as it was, or with zeros for some of its content, or as free space. As it was, it is found
-// again by the next opening, which knows by the manifest that it does not count.
-bool give_back(pool_set& pools, std::span<const segment> all);
+/// Makes segments free space, neighbours one free segment: zeros behind a header that says so. Their blocks go back to
+/// the file system where it can take them. Returns the free segments; whoever wants allocate() to use them calls
+/// add_free(). Does nothing, and returns none, while another process that reads the store without a lock may look at
+/// them: then the next opening for writing tries again.
+// A crash leaves a segment as it was, or with zeros for some of its content, or zero without a header, which is a hole,
+// or as free space. As it was, it is found again by the next opening, which knows by the manifest that it does not
+// count.
+std::vector<segment> give_back(pool_set& pools, std::vector<segment> all);
 
 }  // namespace icecore

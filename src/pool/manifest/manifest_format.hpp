@@ -18,7 +18,6 @@ namespace icecore::format {
 
 inline constexpr std::uint32_t manifest_segment_magic = 0x4e414d49U;  // "IMAN"
 inline constexpr std::uint32_t packed_segment_magic = 0x4b415049U;    // "IPAK"
-inline constexpr std::uint32_t free_segment_magic = 0x45524649U;      // "IFRE"
 inline constexpr std::uint64_t manifest_anchor_offset = 5 * page_size;
 
 /// Leads to a manifest. Slot `number` % 2 has the one of that number.

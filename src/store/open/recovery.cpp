@@ -71,11 +71,10 @@ std::unique_ptr<store_core> recovery::run() {
     if (found.crashed()) begin_session(found);
     histories_->set_durable(found.segments());
     // Both root pages lead to the newest manifest by now (begin_session), so what it does not name is nobody's (A10).
-    const bool given_back = give_back(p, found.outdated_segments());
+    const std::vector<segment> given_back = give_back(p, found.outdated_segments());
     if (!index_durable) {  // else all free space would be taken for records, with its blocks
-      for (const segment& s : found.free_segments()) p.add_free(s.offset, s.size);
-      if (given_back) {
-        for (const segment& s : found.outdated_segments()) p.add_free(s.offset, s.size);
+      for (const auto* all : {&found.free_segments(), &given_back}) {
+        for (const segment& s : *all) p.add_free(s.offset, s.size);
       }
     }
     if (index_durable) durable = build_durable_index(found, sorted);
@@ -205,6 +204,12 @@ void recovery::drop_uncounted(const record_scan& found) const {
   // what counts may still be only in the caches: the writer died before it flushed it, or was not going to
   for (const auto& place : found.segments()) {
     p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);
+  }
+  // A power cut may have kept records, or the header of what was left, of a free segment that was in use again, and not
+  // the header that said so.
+  for (const segment& s : found.free_segments()) p.of(s.offset).clear_content(s);
+  if (!found.free_segments().empty()) {
+    for (const pool* file : p.files()) file->file().sync();  // no flush of lines makes a hole durable
   }
   // Without its header a segment that does not count would be damage, to an opening that relies on headers (P3).
   for (const auto* kind : {&found.outdated_segments(), &found.free_segments()}) {

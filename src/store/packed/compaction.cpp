@@ -161,8 +161,7 @@ class packing {
       pools_->set_era(next.era);
       write_tags();
       begin_versions_of_feeds_again();
-      pools_->persist().sync();  // 3
-      store_manifest(*pools_, now, next);
+      store_manifest(*pools_, now, next);  // 3: its first sync covers all that was written
     } catch (...) {
       pools_->set_era(now.era);
       give_up(now);
@@ -177,8 +176,13 @@ class packing {
       r.certified_records = left_.records;
       r.certified_sum = left_.digest;
     });
-    const std::vector<segment> outdated = outdated_segments(*pools_, next);
-    if (give_back(*pools_, outdated)) cut_end(next);
+    // With the free segments of before, so that neighbours become one: nothing is allocated any more.
+    std::vector<segment> unused = outdated_segments(*pools_, next);
+    for_each_segment(*pools_, [&](const segment& s, const format::segment_header& h) {
+      if (h.magic == format::free_segment_magic) unused.push_back(s);
+    });
+    const bool has_none = unused.empty();
+    if (has_none || !give_back(*pools_, std::move(unused)).empty()) cut_end(next);
     core_->close_replaced(left_);
     report_.packed = true;
     report_.bytes_after = bytes_on_device(*pools_);
@@ -409,9 +413,7 @@ class packing {
                             h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
         if (is_new && !now.names(s.offset)) made.push_back(s);
       });
-      if (give_back(*pools_, made)) {
-        for (const segment& s : made) pools_->add_free(s.offset, s.size);
-      }
+      for (const segment& s : give_back(*pools_, std::move(made))) pools_->add_free(s.offset, s.size);
     } catch (...) {  // the next opening for writing gives it back
     }
   }
