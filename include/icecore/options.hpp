@@ -37,7 +37,8 @@ enum class durability : std::uint8_t {
 enum class access : std::uint8_t {
   read_write = 0,  ///< one process at a time
   /// Any number of processes; never changes the file. While another process has the store open for writing, this one
-  /// reads beside it (options::beside_writer). While none has, this one keeps writers out.
+  /// reads beside it (options::beside_writer). While none has, this one keeps writers out, or lets them come
+  /// (options::never_locks).
   read_only = 1,
   attached = 2,  ///< reads and writes a store that another process has open and shares (options::shared_as)
 };
@@ -171,13 +172,22 @@ struct options {
   /// With read_only access, where another process of this machine has the store open for writing: open it all the same,
   /// and show the versions that are settled: closed, with no write under way that could still belong to them. The
   /// process that writes is not told, waits for nothing, and may be killed or closed and the store opened again; what
-  /// is shown stays the same until store::refresh(), which shows what was settled since. clock() is the version behind
-  /// the newest settled one. Opening reads all records, as it does without a persistent index. Kept queries cannot be
-  /// read, and a checkpoint has none. False: errc::locked.
+  /// is shown stays the same until store::refresh(), which shows what was settled since, and everything once that
+  /// process has closed the store. clock() is the version behind the newest settled one. Opening reads all records, as
+  /// it does without a persistent index. Kept queries cannot be read, and a checkpoint has none. Where no process has
+  /// the store open for writing, this one keeps them out. False: errc::locked.
   bool beside_writer = true;
 
+  /// With read_only access: never keep a process out that would write. A store that its last writer has closed is read
+  /// as beside a writer, and everything is shown; the next writer begins a new version. Of a store whose last writer
+  /// was killed what it had settled is shown, and errc::locked says it if nothing of that is left: after a restart of
+  /// the machine. Finds take longer than with a lock, and a store with a persistent index is not opened at once. Not
+  /// with beside_writer off, accept_damage or check_values.
+  bool never_locks = false;
+
   /// With read_write access: tell readers beside this process which versions are settled: with each named tag and
-  /// sync(), and about every 50 ms from one thread for all stores of the process. False: there can be no such readers.
+  /// sync(), and about every 50 ms from one thread for all stores of the process. False: opening the store beside this
+  /// process is errc::locked.
   bool publish_settled = true;
 
   /// Threads that read the pool at opening; 0: as many as there are cores.

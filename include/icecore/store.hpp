@@ -167,10 +167,10 @@ class store {
   /// power cut takes the store back to a closed version. Calls that wait at the same time in a deferred store share one
   /// sync. Cost on a block device: one sync of each file; under durability `tag` and `none` two, one after the other.
   void sync();
-  /// Of a store that is open beside the process that writes it (options::beside_writer): shows the versions that were
-  /// settled since it was opened, or last refreshed. Snapshots, cursors and values stay what they were. Returns the
-  /// newest version that can be read. Of any other store: returns that version and does nothing else. Cost: a look at
-  /// each segment of the files, and the new records.
+  /// Of a store that is open beside processes that write it (options::beside_writer): shows the versions that were
+  /// settled since it was opened, or last refreshed, and all that the last of them left when it closed the store.
+  /// Snapshots, cursors and values stay what they were. Returns the newest version that can be read. Of any other
+  /// store: returns that version and does nothing else. Cost: a look at each segment of the files, and the new records.
   version refresh();
   /// All versions up to this closed one survive a power cut, as far as the medium allows. In a deferred store: those
   /// that a sync() covered. O(1).
@@ -301,7 +301,7 @@ class store {
   /// Writers wait for a few microseconds.
   [[nodiscard]] statistics stats() const;
   [[nodiscard]] bool read_only() const;
-  /// Whether it was opened for reading while another process had it open for writing.
+  /// Whether it was opened for reading and other processes may write it meanwhile.
   [[nodiscard]] bool beside_writer() const;
   [[nodiscard]] const std::filesystem::path& path() const;
 

@@ -140,10 +140,12 @@ struct live_page {
   char writer_host[64];              //   72   64  zero-terminated
   std::uint8_t zero_2[56];           //  136   56
   // For readers beside the writer (store/beside/settled_point.hpp); a cache line of their own. All plain.
-  std::atomic<std::uint64_t> settled_epoch;  //  192    8  first file: the epoch in which the rest holds; 0: none
+  std::atomic<std::uint64_t> settled_epoch;  //  192    8  first file: the epoch in which the rest holds; 0: none.
+                                             //           With `settled_withheld`: its writer does not publish
   std::atomic<std::uint64_t> settled;        //  200    8  first file: the newest settled version
   std::atomic<std::uint64_t> settled_end;    //  208    8  no record of a settled version lies behind it in this file
 };
+inline constexpr std::uint64_t settled_withheld = std::uint64_t{1} << 63;
 static_assert(sizeof(live_page) == 216 && offsetof(live_page, writer_pid) == 64);
 static_assert(offsetof(live_page, settled_epoch) == 192);
 

@@ -113,7 +113,7 @@ void store_core::raise_not_closed(version v) const {
     raise(errc::version_not_closed,
           "version {} is not settled: {} is the newest that the process which writes the store had published when it "
           "was read; refresh() reads what was published since",
-          v, clock_->now() - 1);
+          v, newest_readable());
   }
   raise(errc::version_not_closed, "version {} is not closed yet: the open version is {}; tag() closes it", v,
         clock_->now());

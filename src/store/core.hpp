@@ -138,7 +138,7 @@ class [[gnu::visibility("hidden")]] store_core {
   void check_readable(version v) const {
     check_usable();
     const version open = clock_->now();
-    const bool is_closed = v < open || (v == open && nobody_writes());
+    const bool is_closed = v < open || (v == open && read_only_ && v <= newest_readable());
     if (is_closed && (lost_.empty() || !lost_.contains(v))) [[likely]]
       return;
     if (is_closed) raise_lost(v);
@@ -209,7 +209,11 @@ class [[gnu::visibility("hidden")]] store_core {
   /// Whether the open version is final, too: this process reads, and has locked out all that would write.
   [[nodiscard]] bool nobody_writes() const noexcept { return read_only_ && !beside_writer_; }
   /// The newest version that is closed, or final.
-  [[nodiscard]] version newest_readable() const noexcept { return nobody_writes() ? clock_->now() : clock_->now() - 1; }
+  [[nodiscard]] version newest_readable() const noexcept {
+    // acquire: who learns of the version sees its records
+    if (beside_writer_) return newest_observed_.load(std::memory_order_acquire);
+    return nobody_writes() ? clock_->now() : clock_->now() - 1;
+  }
   /// From now on readers beside this process learn what is settled. When opening is complete, before the first write.
   void publish_settled();
   /// What another layer keeps beside this store; `make` makes it at the first call. It ends before the store does.
@@ -305,6 +309,7 @@ class [[gnu::visibility("hidden")]] store_core {
   heads_kind heads_;
   bool read_only_;
   bool beside_writer_;
+  std::atomic<version> newest_observed_{0};  // beside a writer: the newest version that is shown
   bool no_writeback_stalls_;  // memory or persistent memory: no store waits for the kernel to write a page back
   std::mutex tag_mutex_;      // held by each tag that writes a record or syncs, and by who takes in what others wrote
 

@@ -273,7 +273,8 @@ class [[gnu::visibility("hidden")]] durable_engine final : public engine<Heads> 
 // ---- Heads of what was read, and an index in memory, beside the process that writes ----
 
 struct observed_parts {
-  std::unique_ptr<std::atomic<std::uint64_t>> clock;  ///< the version behind the newest settled one
+  std::unique_ptr<std::atomic<std::uint64_t>> clock;  ///< the open version
+  version newest = 0;                                 ///< that is shown
   std::unique_ptr<settled_records> records;
   std::unique_ptr<entry_keys> keys;
   std::unique_ptr<observed_histories> histories;
@@ -286,7 +287,9 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
  public:
   observed_engine(store_parts&& parts, observed_parts&& own)
       : reading_engine<Heads>(std::move(parts), kind, *own.histories, *own.keys, *own.index, *own.tags),
-        own_(std::move(own)) {}
+        own_(std::move(own)) {
+    this->newest_observed_ = own_.newest;
+  }
   ~observed_engine() override { this->close_in_destructor(); }
 
   version refresh() override;
@@ -311,6 +314,9 @@ template <template <class> class Engine, class Heads, class Own>
 
 /// Opens the store that the path names, or creates it, or attaches to it.
 [[nodiscard]] std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening);
+
+/// Opens it for writing, and readers that come meanwhile wait until it is closed, for up to 30 s.
+[[nodiscard]] std::unique_ptr<store_core> open_store_briefly(const std::filesystem::path& path, const options& opening);
 
 /// Calls `f` with `core` as the engine it is.
 template <class F>

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/memory/sanitizer.hpp"
 #include "icecore/icecore.hpp"
 #include "store/core.hpp"
 #include "support/expect.hpp"
@@ -418,9 +419,14 @@ TEST_P(Attached, an_attached_process_counts_and_verifies_what_there_is) {
     beside_it.insert("one more", "value");
     const statistics told = beside_it.stats();
     if (told.keys != 1001 || told.records != 1001 || told.tags != 1 || told.clock != 2) return 1;
+#ifdef ICECORE_UNDER_THREAD_SANITIZER
+    return 0;  // verify() makes threads, which it does not allow in a child of a process that has some
+#else
     return beside_it.verify().ok() ? 0 : 2;
+#endif
   });
   EXPECT_EQ(other.wait(), 0);
+  EXPECT_TRUE(store(path_, beside()).verify().ok());
   EXPECT_EQ(s.stats().keys, 1001U);
   EXPECT_TRUE(s.verify().ok());
 }

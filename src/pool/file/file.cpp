@@ -214,14 +214,58 @@ void pool_file::lock(access how) const {
     lock_attached();
     return;
   }
+  for (const range& each : of_writer) {
+    if (try_lock(how == access::read_only ? F_RDLCK : F_WRLCK, each)) continue;
+    if (errno == EAGAIN || errno == EACCES) raise_locked(how);
+    const int number = errno;
+    raise(errc::io, "{}: the file system refused a lock ({}); put the store on one that supports locks", path_.native(),
+          std::strerror(number));
+  }
+}
+
+bool pool_file::try_lock(int type, const range& what) const noexcept {
   struct flock l {};
-  l.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
+  l.l_type = static_cast<short>(type);
   l.l_whence = SEEK_SET;
-  if (fcntl(locks_->get(), F_OFD_SETLK, &l) == 0) return;
-  if (errno == EAGAIN || errno == EACCES) raise_locked(how);
-  const int number = errno;
-  raise(errc::io, "{}: the file system refused a lock ({}); put the store on one that supports locks", path_.native(),
-        std::strerror(number));
+  l.l_start = what.from;
+  l.l_len = what.bytes;
+  return fcntl(locks_->get(), F_OFD_SETLK, &l) == 0;
+}
+
+bool pool_file::observe() {
+  if (!locks_) {
+    try {
+      open_for_locks(O_CLOEXEC | O_NONBLOCK | O_RDONLY);
+    } catch (const error&) {
+      locks_.reset();
+      return false;
+    }
+  }
+  return try_lock(F_RDLCK, {observers_at, 1});
+}
+
+bool pool_file::is_observed() const noexcept {
+  const auto holder = holder_against(F_WRLCK, {observers_at, 1});
+  return holder && holder->l_type != F_UNLCK;
+}
+
+bool pool_file::is_being_written() const noexcept {
+  return std::ranges::any_of(of_writer, [&](const range& each) {
+    const auto holder = holder_against(F_RDLCK, each);
+    return !holder || holder->l_type != F_UNLCK;
+  });
+}
+
+/// A lock of another opening that does not allow one of this type; F_UNLCK if there is none; empty if the file system
+/// does not say.
+std::optional<struct flock> pool_file::holder_against(int type, const range& what) const noexcept {
+  struct flock l {};
+  l.l_type = static_cast<short>(type);
+  l.l_whence = SEEK_SET;
+  l.l_start = what.from;
+  l.l_len = what.bytes;
+  if (fcntl(locks_->get(), F_OFD_GETLK, &l) != 0) return std::nullopt;
+  return l;
 }
 
 void pool_file::admit_attached() const {
@@ -266,17 +310,17 @@ void pool_file::refuse_if_not_shared(std::int64_t at) const {
 }
 
 void pool_file::raise_locked(access how) const {
-  struct flock holder {};
-  holder.l_type = static_cast<short>(how == access::read_only ? F_RDLCK : F_WRLCK);
-  holder.l_whence = SEEK_SET;
-  const bool queried = fcntl(locks_->get(), F_OFD_GETLK, &holder) == 0;
-  if (queried && holder.l_type == F_WRLCK && holder.l_start >= attached_from) {
+  std::optional<struct flock> holder;
+  for (const range& each : of_writer) {
+    if (!holder || holder->l_type == F_UNLCK)
+      holder = holder_against(how == access::read_only ? F_RDLCK : F_WRLCK, each);
+  }
+  if (holder && holder->l_type == F_WRLCK && holder->l_start >= attached_from) {
     raise(errc::locked,
           "{}: the process that shared it has ended, but attached processes still use it; end these first",
           path_.native());
   }
-  const bool readers = queried && holder.l_type == F_RDLCK;
-  if (readers) {
+  if (holder && holder->l_type == F_RDLCK) {
     raise(errc::locked, "{}: another process has it open for reading; close that, or open for reading too",
           path_.native());
   }

@@ -1,10 +1,13 @@
 // A pool file and its lock.
 //
-// Either one process writes a pool or any number of processes read it. An open-file-description lock on the whole file,
+// Either one process writes a pool or any number of processes read it. An open-file-description lock on the file,
 // exclusive or shared, ensures this. If the holder of the exclusive lock shares the pool, each attached process has a
-// lock of its own beside it. Who reads beside the writer has no lock, and relies on none (store/beside/). Errors:
+// lock of its own beside it. Who reads beside the writer has no such lock, and relies on none (store/beside/). It may
+// let writers know that it is there: by a shared lock on the one byte that no writer locks. Errors:
 // errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io, each naming the path.
 #pragma once
+
+#include <fcntl.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -65,6 +68,17 @@ class pool_file {
   [[nodiscard]] std::shared_ptr<const void> without_other_viewers() const;
   /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
+
+  // ---- Beside writers ----
+  /// From now on each process that opens the file for writing sees that it is observed, until this object ends. Keeps
+  /// nobody out but an icecore that does not know of observers. False if such a one has the file open for writing, if
+  /// the path leads to another file by now, or if the file system refuses. Only of a file that is open beside_writer.
+  [[nodiscard]] bool observe();
+  /// Whether another opening of the file observes it.
+  [[nodiscard]] bool is_observed() const noexcept;
+  /// Whether another opening has the file open for writing, or is attached. Only of a file that is observed.
+  [[nodiscard]] bool is_being_written() const noexcept;
+
   /// Restores the state before a failed creation: no file, or an empty one if there was one.
   void remove_created_file() const noexcept;
   /// Makes the file's content durable for a process that only reads it. Writers sync through persistence.
@@ -82,11 +96,21 @@ class pool_file {
  private:
   /// Locks of attached processes start here, beyond the end of the largest possible file.
   static constexpr std::int64_t attached_from = std::int64_t{1} << 62;
+  /// The byte that observers lock.
+  static constexpr std::int64_t observers_at = attached_from - 2;
+  struct range {
+    std::int64_t from;
+    std::int64_t bytes;  ///< 0: to the end of all offsets
+  };
+  /// What a writer locks: in this order, so the first of them decides which one of several writers has the file.
+  static constexpr range of_writer[] = {{0, observers_at}, {observers_at + 1, 0}};
 
   [[noreturn]] void refuse_empty() const;
   [[noreturn]] void raise_not_opened(int number, bool may_create) const;
   void open_for_locks(int flags);
   void lock(access how) const;
+  [[nodiscard]] bool try_lock(int type, const range& what) const noexcept;
+  [[nodiscard]] std::optional<struct flock> holder_against(int type, const range& what) const noexcept;
   void lock_attached() const;
   void refuse_if_not_shared(std::int64_t at) const;
   void begin_viewing();
@@ -96,7 +120,7 @@ class pool_file {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::optional<lock_descriptor> locks_;  // none beside the writer
+  std::optional<lock_descriptor> locks_;  // none beside the writer, unless it observes
   std::shared_ptr<const lock_descriptor> viewer_;
   bool created_ = false;
 };

@@ -82,8 +82,7 @@ std::unique_ptr<kept_feed> found_feed(const detail::store_core& core, std::strin
   raise(errc::no_such_query, "no feed is named '{}'", name);
 }
 
-feed opened(const detail::store_core& core, std::unique_ptr<kept_feed> kept, filter where,
-            const detail::feed_reading& how) {
+feed opened(detail::store_core& core, std::unique_ptr<kept_feed> kept, filter where, const detail::feed_reading& how) {
   auto reader = std::make_unique<feed_reader>(core, std::move(where), kept->place(), how);
   return {pin(core.pins()), std::move(reader), std::move(kept)};
 }

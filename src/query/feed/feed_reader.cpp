@@ -14,7 +14,7 @@ feed_identity identity_of(const store_core& core, const filter& where, std::stri
   return {&core.the_pool(), where.fingerprint(), std::string(secret)};
 }
 
-feed_reader::feed_reader(const store_core& core, filter where, feed_position from, const feed_reading& how)
+feed_reader::feed_reader(store_core& core, filter where, feed_position from, const feed_reading& how)
     : core_(&core),
       where_(std::move(where)),
       ranges_(where_.program().key_ranges()),
@@ -71,10 +71,13 @@ bool feed_reader::settle(clock::time_point until) {
   return true;
 }
 
-/// Sleeps until a version is closed or becomes durable, or for a while.
+/// Sleeps until a version is closed or becomes durable, or for a while. Nobody tells a reader beside the writer: it
+/// looks.
 void feed_reader::wait(clock::time_point until) const {
-  constexpr clock::duration at_most = 200ms;  // whoever should ring may have been killed
+  // whoever should ring may have been killed
+  const clock::duration at_most = core_->beside_writer() ? 20ms : 200ms;
   const auto left = std::min(at_most, until - clock::now());
+  if (core_->beside_writer()) static_cast<void>(core_->refresh());
   const version before = tellable();
   if (before > settled_) return;
   core_->shared().closed_versions.wait(left, [&] { return tellable() > before; });

@@ -35,7 +35,7 @@ struct feed_reading {
 
 class [[gnu::visibility("hidden")]] feed_reader {
  public:
-  feed_reader(const store_core& core, filter where, feed_position from, const feed_reading& how);
+  feed_reader(store_core& core, filter where, feed_position from, const feed_reading& how);
 
   [[nodiscard]] feed_batch next(const pin& holds, std::size_t max, std::chrono::microseconds timeout);
   [[nodiscard]] const feed_position& place() const noexcept { return place_; }
@@ -59,7 +59,7 @@ class [[gnu::visibility("hidden")]] feed_reader {
   void fill_from_block(std::vector<key_change>& out, std::size_t max);
   void pass(std::size_t pending);
 
-  const store_core* core_;
+  store_core* core_;
   filter where_;
   std::vector<key_range> ranges_;  // of keys that can match
   feed_identity identity_;

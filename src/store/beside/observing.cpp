@@ -4,6 +4,7 @@
 // who reads a version finds all of its records, and who reads an older one walks past those that are newer (H1).
 #include "store/beside/observing.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <span>
@@ -12,6 +13,7 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "store/open/opening.hpp"
+#include "store/open/record_scan.hpp"
 #include "store/open/sorted_entries.hpp"
 
 namespace icecore::detail {
@@ -63,23 +65,40 @@ std::vector<link> in_key_order(const pool_set& pools, const std::vector<settled_
 
 }  // namespace
 
-std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path, const options& opening) {
-  const auto begin = std::chrono::steady_clock::now();
+namespace {
+
+/// Whether `known` and `found` are together what the store was closed with.
+bool is_all_of(const settled_now& closed, record_totals known, const std::vector<settled_part>& found) noexcept {
+  known.add(totals_of(found));
+  return known.records == closed.closed_with->records && known.digest == closed.closed_with->digest;
+}
+
+/// The open version. That of a closed store is shown, as by any reader that no writer disturbs, and counts as open: it
+/// is closed when the next writer, which sees this reader, begins another one.
+version clock_of(const settled_now& now) noexcept { return now.closed_with ? now.version : now.version + 1; }
+
+unsigned threads_for(const pool_set& pools, const options& opening) {
+  return pools.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening.recovery_threads);
+}
+
+std::unique_ptr<store_core> open_observing(std::unique_ptr<pool_set> opened, manifest packing,
+                                           std::unique_ptr<settled_records> records, const settled_now& now,
+                                           const std::vector<settled_part>& found, const options& opening,
+                                           std::chrono::steady_clock::time_point begin) {
   store_parts parts;
-  parts.pool = std::make_unique<pool_set>(path, opening, beside_writer{});
+  parts.pool = std::move(opened);
   pool_set& pools = *parts.pool;
   observed_parts own;
-  const format::root root = pools.roots().read();
-  parts.packing = manifest_of(pools);
-  own.records = std::make_unique<settled_records>(pools, parts.packing.era);
-  const auto now = own.records->settled();
-  if (!now) return nullptr;
+  own.records = std::move(records);
+  own.newest = now.version;
+  parts.packing = std::move(packing);
   parts.packed = open_strata(pools, parts.packing);
-  if (root.epoch != now->epoch) return nullptr;  // another process has begun to open it
+  const format::root root = pools.roots().read();
+  const unsigned threads = threads_for(pools, opening);
 
   parts.memory = std::make_shared<index::arena>(index::arena_options{.huge_pages = opening.huge_pages});
   parts.shared = &shared_state::make_in(*parts.memory);
-  own.clock = std::make_unique<std::atomic<std::uint64_t>>(now->version + 1);
+  own.clock = std::make_unique<std::atomic<std::uint64_t>>(clock_of(now));
   parts.clock = std::make_unique<version_clock>(*own.clock, &pools.roots(), version_max);
   parts.writers = std::make_unique<writer_set>(pools, *parts.memory, parts.shared->writers);
   parts.writers->use(*own.records);
@@ -91,8 +110,6 @@ std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path
   parts.lost = lost_versions_of(root);
   parts.beside_writer = true;
 
-  const unsigned threads = pools.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening.recovery_threads);
-  const std::vector<settled_part> found = own.records->read(*now, threads, opening.on_progress);
   own.histories = std::make_unique<observed_histories>(history_parts_of(parts));
   rebuilt_parts like_rebuilt = rebuilt_parts_of(parts);
   own.keys = std::move(like_rebuilt.keys);
@@ -102,27 +119,125 @@ std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path
   own.index->build(in_key_order(pools, found, parts.space()), threads);
   add_tags(*parts.tags, *own.histories, found);
   own.records->keep();
-  for (pool* p : pools.files()) p->set_used_end(now->ends[p->number()]);
+  for (pool* p : pools.files()) p->set_used_end(now.ends[p->number()]);
   parts.shared->recovered = totals_of(found);
-  parts.shared->newest_recovered = now->version;
+  parts.shared->newest_recovered = now.version;
   parts.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return make_engine<observed_engine, observed_heads>(std::move(parts), std::move(own));
 }
+
+}  // namespace
+
+std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path, const options& opening) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto pools = std::make_unique<pool_set>(path, opening, beside_writer{});
+  manifest packing = manifest_of(*pools);
+  auto records = std::make_unique<settled_records>(*pools, packing.era);
+  const auto now = records->settled();
+  if (!now && opening.never_locks && records->are_abandoned()) {
+    raise(
+        errc::locked,
+        "{}: the last process that wrote the store did not close it, and what it had settled is not known; open it for "
+        "writing, which recovers it, or let the reader lock it (options::never_locks)",
+        path.native());
+  }
+  if (!now && records->are_withheld()) {
+    raise(errc::locked,
+          "{}: open for writing by process {}, which does not publish what readers may show "
+          "(options::publish_settled is off); close it there first, or have it publish",
+          path.native(), pools->live().writer_pid);
+  }
+  const format::root root = pools->roots().read();
+  // else another process has begun to open it
+  if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return nullptr;
+  const auto found = records->read(*now, threads_for(*pools, opening), opening.on_progress);
+  return open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
+}
+
+namespace {
+
+[[noreturn]] void raise_not_as_closed(const pool_set& pools) {
+  raise(errc::damaged,
+        "{}: damaged (segments): its records are not those that it was closed with; icecore verify names what is lost",
+        pools.origin());
+}
+
+/// Whether the store is still as it was closed in that epoch. If not, what was read of it means nothing.
+bool is_still_closed(const std::filesystem::path& path, const options& opening, std::uint64_t epoch) {
+  pool_set pools(path, opening, beside_writer{});
+  const auto now = settled_records(pools, manifest_of(pools).era).closed();
+  return now && now->epoch == epoch;
+}
+
+}  // namespace
+
+std::unique_ptr<store_core> open_closed(const std::filesystem::path& path, const options& opening) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::uint64_t epoch = 0;
+  try {
+    auto pools = std::make_unique<pool_set>(path, opening, beside_writer{});
+    const format::root root = pools->roots().read();
+    if (root.state != format::root_state::clean) return nullptr;
+    epoch = root.epoch;
+    if (const std::vector<damage> all = pools->damages(); !all.empty()) {
+      raise(errc::damaged, "{}: damaged at byte {} ({}): {}; icecore verify reports the damage",
+            pools->origin(all.front().offset), link_offset(all.front().offset), all.front().structure,
+            all.front().what);
+    }
+    manifest packing = manifest_of(*pools);
+    auto records = std::make_unique<settled_records>(*pools, packing.era);
+    const auto now = records->closed();
+    if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return nullptr;
+    // as recovery does: what was changed by another hand is not trusted, even where its checksums are right
+    record_scan scan(*pools, {.threads = threads_for(*pools, opening), .on_progress = opening.on_progress});
+    scan.refuse_damaged();
+    scan.check_chains();
+    scan.refuse_damaged();
+    const auto found = records->take_over(*now, scan);
+    if (!is_all_of(*now, {}, found)) raise_not_as_closed(*pools);
+    return open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
+  } catch (const error&) {
+    if (epoch == 0 || is_still_closed(path, opening, epoch)) throw;
+    return nullptr;
+  }
+}
+
+namespace {
+
+/// A reader has the strata of one manifest, and the records of its era.
+void require_same_manifest(const pool_set& pools, const manifest& known, const settled_now& now) {
+  if (now.manifest == known.number) return;
+  raise(errc::closed,
+        "{}: was packed (compact) since this reader opened it; what the reader has goes on to be valid, but to see "
+        "what was written since, open the store again",
+        pools.file().path().native());
+}
+
+}  // namespace
 
 template <class Heads>
 version observed_engine<Heads>::refresh() {
   this->check_usable();
   const std::scoped_lock one_at_a_time(refreshing_);
-  const version shown = this->clock_->now() - 1;
-  const auto now = own_.records->settled();
-  if (!now || now->version <= shown) return shown;
-  if (const auto root = newest_root(this->pool_->first().base()); root && root->manifest != this->packing_.number) {
-    raise(errc::closed,
-          "{}: was packed (compact) since this reader opened it; what the reader has goes on to be valid, but to see "
-          "what was written since, open the store again",
-          this->pool_->file().path().native());
+  const version shown = this->newest_readable();
+  auto now = own_.records->closed();
+  std::vector<settled_part> found;
+  if (now) {
+    require_same_manifest(*this->pool_, this->packing_, *now);
+    found = own_.records->read(*now, 1, {});
+    if (!is_all_of(*now, this->shared_->recovered, found)) {
+      const auto again = own_.records->closed();
+      if (again && again->epoch == now->epoch) raise_not_as_closed(*this->pool_);
+      now.reset();  // a process has opened the store meanwhile
+    }
   }
-  const std::vector<settled_part> found = own_.records->read(*now, 1, {});
+  if (!now) {
+    now = own_.records->settled();
+    if (!now || now->version < this->clock_->now()) return shown;
+    require_same_manifest(*this->pool_, this->packing_, *now);
+    found = own_.records->read(*now, 1, {});
+  }
+  const version settled = now->version;
   raise_heads(*own_.histories, found);
   for (const settled_part& part : found) {
     for (const link entry : part.entries) static_cast<void>(this->index_->insert(own_.keys->key_of(entry), entry));
@@ -135,12 +250,13 @@ version observed_engine<Heads>::refresh() {
     own_.records->keep();
     for (pool* p : this->pool_->files()) p->set_used_end(now->ends[p->number()]);
     this->shared_->recovered.add(totals_of(found));
-    this->shared_->writers.filled.forget(now->version);  // feeds find changes among all keys
-    // seq_cst, as a tick (H3): who learns of the version sees its records
-    own_.clock->store(now->version + 1, std::memory_order_seq_cst);
+    this->shared_->writers.filled.forget(settled);  // feeds find changes among all keys
+    // seq_cst, as a tick (H3): who learns of the version sees its records. The clock first: it is never behind
+    own_.clock->store(clock_of(*now), std::memory_order_seq_cst);
+    this->newest_observed_.store(settled, std::memory_order_seq_cst);
   }
   this->shared_->closed_versions.ring();
-  return now->version;
+  return settled;
 }
 
 template class observed_engine<observed_heads>;

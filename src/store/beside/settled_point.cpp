@@ -18,6 +18,11 @@ settled_point::settled_point(pool_set& in, const version_clock& clock, writer_se
   live.settled_epoch.store(pool_->roots().read().epoch, std::memory_order_release);  // release: with all of the above
 }
 
+void withhold_settled(const pool_set& in) noexcept {
+  // relaxed: nothing else is published
+  in.live().settled_epoch.store(in.roots().read().epoch | format::settled_withheld, std::memory_order_relaxed);
+}
+
 void settled_point::publish(version settled) noexcept {
   const std::scoped_lock lock(mutex_);
   publish_locked(settled);

@@ -30,6 +30,10 @@
 
 namespace icecore::detail {
 
+/// What a writer publishes that does not want readers beside it: so they need not wait for it. When opening is
+/// complete.
+void withhold_settled(const pool_set& in) noexcept;
+
 class settled_point {
  public:
   /// All versions up to `settled` are. `synced`: of a deferred store, whose readers show what a sync has covered; else

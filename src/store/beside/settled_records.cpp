@@ -22,7 +22,8 @@ std::optional<settled_now> settled_records::settled() const {
   if (now.epoch == 0) return std::nullopt;
   const auto root = newest_root(pool_->first().base());
   if (!root || root->epoch != now.epoch || !written_this_boot(*root)) return std::nullopt;  // B3
-  now.version = live.settled.load(std::memory_order_acquire);                               // acquire: B1
+  now.manifest = root->manifest;
+  now.version = live.settled.load(std::memory_order_acquire);  // acquire: B1
   for (const pool* p : pool_->files()) {
     // relaxed: not older than the version (B2)
     now.ends[p->number()] = p->live().settled_end.load(std::memory_order_relaxed);
@@ -33,10 +34,49 @@ std::optional<settled_now> settled_records::settled() const {
   return now;
 }
 
+std::optional<settled_now> settled_records::closed() {
+  const auto is_new = [&](const std::optional<format::root>& root) {
+    const bool known = kept_.all_of_epoch && root && kept_.epoch == root->epoch;
+    return root && root->state == format::root_state::clean && !known;
+  };
+  if (!is_new(newest_root(pool_->first().base()))) return std::nullopt;
+  // Writers that come look for observers when they have their lock. So either they see this one, or it sees them.
+  pool_file& file = pool_->first().file();
+  if (!file.observe() || file.is_being_written()) return std::nullopt;
+  const auto root = newest_root(pool_->first().base());
+  if (!is_new(root)) return std::nullopt;
+  settled_now now{};
+  now.epoch = root->epoch;
+  now.version = root->clock;
+  now.manifest = root->manifest;
+  for (const pool* p : pool_->files()) {
+    const auto own = newest_root(p->base());
+    if (!own || own->state != format::root_state::clean) return std::nullopt;
+    now.ends[p->number()] = own->used_end;
+  }
+  now.closed_with = {root->certified_records, root->certified_sum};
+  return now;
+}
+
+bool settled_records::are_withheld() const {
+  const auto root = newest_root(pool_->first().base());
+  // acquire: as in settled()
+  const std::uint64_t said = pool_->live().settled_epoch.load(std::memory_order_acquire);
+  return root && written_this_boot(*root) && said == (root->epoch | format::settled_withheld);
+}
+
+bool settled_records::are_abandoned() {
+  pool_file& file = pool_->first().file();
+  if (!file.observe() || file.is_being_written()) return false;
+  const auto root = newest_root(pool_->first().base());
+  return root && root->state != format::root_state::clean;
+}
+
 std::vector<settled_part> settled_records::read(const settled_now& now, unsigned threads,
                                                 const progress_function& on_progress) {
   for (pool* p : pool_->files()) p->follow(now.ends[p->number()]);
   now_ = kept_;
+  now_.all_of_epoch = now.closed_with.has_value();
   find_segments(now);
   std::vector<settled_part> parts(std::max(1U, threads));
   std::uint64_t total = 0;
@@ -57,6 +97,23 @@ std::vector<settled_part> settled_records::read(const settled_now& now, unsigned
       }
     }
   });
+  return parts;
+}
+
+std::vector<settled_part> settled_records::take_over(const settled_now& now, const record_scan& scan) {
+  now_ = {};
+  now_.epoch = now.epoch;
+  now_.all_of_epoch = true;
+  now_.looked_up_to = now.ends;
+  now_.places = scan.segments();
+  for (const auto* segments : {&scan.holes(), &scan.index_segments(), &scan.query_segments(), &scan.free_segments(),
+                               &scan.outdated_segments()}) {
+    for (const segment& each : *segments) now_.others.push_back({each.offset, each.end(), use::unknown});
+  }
+  std::vector<settled_part> parts;
+  parts.reserve(scan.parts().size());
+  for (const record_scan_part& part : scan.parts())
+    parts.push_back({part.entries, part.updates, part.tags, part.totals});
   return parts;
 }
 

@@ -38,11 +38,20 @@
 
 namespace icecore::detail {
 
-/// What a writer has published in the live page.
+class record_scan;
+
+/// What a writer has published in the live page, or has left when it closed the store.
 struct settled_now {
   std::uint64_t epoch;
   icecore::version version;
+  std::uint32_t manifest;                             ///< number of the one that the root leads to
   std::array<std::uint64_t, format::files_max> ends;  ///< by file
+  /// Of a closed store: everything that is there, up to the version that was open. Empty beside a writer.
+  struct content {
+    std::uint64_t records;
+    std::uint64_t digest;
+  };
+  std::optional<content> closed_with;
 };
 
 /// What one thread has read.
@@ -61,10 +70,20 @@ class settled_records final : public segment_source {
   /// Empty while a process is opening the store, and of a store whose writer was in another boot of this machine, or
   /// on another machine: what that one has in its memory is not here.
   [[nodiscard]] std::optional<settled_now> settled() const;
+  /// What the last process that wrote the store left when it closed it. Empty while a process has the store open for
+  /// writing, if the last one did not close it, and if keep() was called for this already. From the first answer on a
+  /// process that opens the store for writing begins a new version: so nothing is ever added to what is told here.
+  [[nodiscard]] std::optional<settled_now> closed();
+  /// Whether the process that writes the store has said that it publishes nothing.
+  [[nodiscard]] bool are_withheld() const;
+  /// Whether no process has the store open for writing, and the last one did not close it.
+  [[nodiscard]] bool are_abandoned();
   /// errc::damaged if a record that is certified is not there; errc::no_space if the files have outgrown the addresses
   /// that were reserved for them.
   [[nodiscard]] std::vector<settled_part> read(const settled_now& now, unsigned threads,
                                                const progress_function& on_progress);
+  /// Instead of read(), of a closed store that was read in another way.
+  [[nodiscard]] std::vector<settled_part> take_over(const settled_now& now, const record_scan& scan);
   /// The next read() begins behind what the last one read.
   void keep() noexcept { std::swap(kept_, now_); }
 
@@ -85,6 +104,7 @@ class settled_records final : public segment_source {
   };
   struct progress_of_reading {
     std::uint64_t epoch = 0;
+    bool all_of_epoch = false;  ///< the store was closed
     std::vector<segment_tail> places;
     std::vector<area> others;  ///< what is no segment of records, by place
     std::array<std::uint64_t, format::files_max> looked_up_to{};

@@ -240,10 +240,22 @@ void require_deferrable(const std::filesystem::path& path, const options& openin
   }
 }
 
-std::unique_ptr<store_core> open(const std::filesystem::path& path, const options& opening) {
+/// What readers that come while this process has the store open are to do.
+enum class readers : std::uint8_t {
+  read_beside,  ///< if options::publish_settled says so; else they are refused
+  wait,         ///< as for a process that is still opening the store
+};
+
+void tell(readers these, store_core& opened, const options& opening) {
+  if (opening.access != access::read_write || these == readers::wait) return;
+  if (opening.publish_settled) return opened.publish_settled();
+  withhold_settled(opened.the_pool());
+}
+
+std::unique_ptr<store_core> open(const std::filesystem::path& path, const options& opening,
+                                 readers others = readers::read_beside) {
   const bool shares = !opening.shared_as.empty();
   const bool grows = opening.grow_in_background && opening.access == access::read_write;
-  const bool publishes = opening.publish_settled && opening.access == access::read_write;
   require_deferrable(path, opening);
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
@@ -255,7 +267,7 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     shared_state& state = shared_state::make_in(*own);
     auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
     if (grows) opened->grow_in_background();
-    if (publishes) opened->publish_settled();
+    tell(others, *opened, opening);
     return opened;
   }
   const memory_file file(opening.shared_as, O_CREAT | O_EXCL);
@@ -267,7 +279,7 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     shared_state& state = shared_state::make_in(*common);
     auto opened = recover(parts_on(std::move(pool), std::move(common), state, opening), opening);
     if (grows) opened->grow_in_background();
-    if (publishes) opened->publish_settled();
+    tell(others, *opened, opening);
     opened->share(opening.shared_as);
     return opened;
   } catch (...) {
@@ -340,23 +352,40 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   return attached;
 }
 
-/// With a lock that keeps writers out, or else beside the one that there is. A process that is opening the store will
-/// soon have done so, or have given up.
+void require_no_lock(const std::filesystem::path& path, const options& opening) {
+  if (opening.beside_writer && !opening.accept_damage && !opening.check_values) return;
+  raise(
+      errc::invalid_argument,
+      "{}: a reader that never locks the store can neither accept damage, nor check all values at opening, nor refuse "
+      "to read beside a writer",
+      path.native());
+}
+
+/// Beside processes that write it, if there is one; else with a lock that keeps them out, or without one, as is asked
+/// for. A process that is opening the store will soon have done so, or have given up.
 std::unique_ptr<store_core> open_for_reading(const std::filesystem::path& path, const options& opening) {
   constexpr std::chrono::seconds at_most{30};
   constexpr std::chrono::milliseconds between_looks{5};
   const auto until = std::chrono::steady_clock::now() + at_most;
+  if (opening.never_locks) require_no_lock(path, opening);
   for (;;) {
+    const bool is_last_try = std::chrono::steady_clock::now() >= until;
     try {
-      return open(path, opening);
+      if (!opening.never_locks) return open(path, opening);
+      if (auto opened = open_closed(path, opening)) return opened;
     } catch (const error& e) {
       const bool beside = opening.beside_writer && !opening.accept_damage;
-      if (e.code() != errc::locked || !beside || std::chrono::steady_clock::now() >= until) throw;
-      try {
-        if (auto opened = open_beside_writer(path, opening)) return opened;
-      } catch (const error& other) {
-        if (other.code() != errc::not_a_store) throw;  // else it is being made: there is no root yet
-      }
+      if (e.code() != errc::locked || !beside || is_last_try) throw;
+    }
+    try {
+      if (auto opened = open_beside_writer(path, opening)) return opened;
+    } catch (const error& e) {
+      // else it is being made: there is no root yet
+      if (e.code() != errc::not_a_store || opening.never_locks) throw;
+    }
+    if (is_last_try) {
+      raise(errc::locked, "{}: another process has been opening it for writing, or packing it, for {} seconds",
+            path.native(), at_most.count());
     }
     std::this_thread::sleep_for(between_looks);
   }
@@ -374,6 +403,10 @@ std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const 
       break;
   }
   return open(path, opening);
+}
+
+std::unique_ptr<store_core> open_store_briefly(const std::filesystem::path& path, const options& opening) {
+  return open(path, opening, readers::wait);
 }
 
 void store_core::share_tags() {

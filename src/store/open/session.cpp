@@ -72,6 +72,9 @@ version clock_after(const pool_set& p, const found_store& found) {
   const version last = closed ? root.clock : root.clock_limit;
   if (found.newest > last || found.newest_tag >= last)
     return std::min(found.newest + 2 * version_clock::step, version_max);
+  // Who observes a closed store shows the version that was open, too (beside/observing.cpp).
+  const bool was_shown = closed && p.shared() && p.file().is_observed();
+  if (was_shown) return std::min(root.clock + 1, version_max);
   if (closed) return root.clock;
   const bool sane =
       lived >= root.clock && lived >= found.newest && lived > found.newest_tag && lived < root.clock_limit;

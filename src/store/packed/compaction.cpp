@@ -440,9 +440,8 @@ compaction_report compact(const std::filesystem::path& path, const options& open
   options writing = opening;
   writing.access = access::read_write;
   writing.creation = creation::open_existing;
-  writing.publish_settled = false;
   writing.grow_in_background = false;
-  const auto core = detail::open_store(path, writing);
+  const auto core = detail::open_store_briefly(path, writing);
   return detail::packing(*core, how).run();
 }
 

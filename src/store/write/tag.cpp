@@ -181,7 +181,10 @@ version store_core::durable_up_to() const {
   if (synced_ != nullptr) return synced_->up_to();
   if (pool_->durability().mode == durability::operation) return version_max;
   // as lost_in_power_cut() says, after the fact
-  const format::root root = pool_->roots().read();
+  // beside a writer: as it is now
+  const auto newest = beside_writer_ ? newest_root(pool_->first().base()) : std::nullopt;
+  const format::root root = newest ? *newest : pool_->roots().read();
+  if (beside_writer_ && root.state == format::root_state::clean) return root.clock;
   const version closed_before = root.clock == 0 ? 0 : root.clock - 1;
   return std::max(root.durable_version, closed_before);
 }
