@@ -172,6 +172,8 @@ class command_line {
   line_state state_;
 };
 
+void add_verbs(command_line& line);  // all of them: main.cpp
+
 // Each function adds its verbs.
 void add_key_verbs(command_line& line);  // put get del
 void add_scan_verb(command_line& line);
@@ -181,6 +183,7 @@ void add_query_verbs(command_line& line);  // query start|run|list|show|results|
 void add_tag_verbs(command_line& line);    // tag log
 void add_history_verb(command_line& line);
 void add_diff_verb(command_line& line);
+void add_watch_verb(command_line& line);
 void add_checkout_verb(command_line& line);
 void add_stat_verb(command_line& line);
 void add_verify_verb(command_line& line);
@@ -192,6 +195,7 @@ void add_dump_verb(command_line& line);
 void add_load_verb(command_line& line);
 void add_bench_verb(command_line& line);
 void add_doctor_verb(command_line& line);
+void add_shell_verb(command_line& line);
 void add_help_verb(command_line& line);
 void add_completion_verb(command_line& line);
 

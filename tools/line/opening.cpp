@@ -16,9 +16,7 @@ options with_progress(options opening) {
   return opening;
 }
 
-}  // namespace
-
-store open_to_read(const std::string& path, const read_arguments& read) {
+options reading(const read_arguments& read) {
   options opening;
   opening.accept_copy = read.accept_copy;
   opening.accept_damage = read.accept_damage;
@@ -26,7 +24,21 @@ store open_to_read(const std::string& path, const read_arguments& read) {
   opening.placements = placements_of(read.placements);
   opening.access = access::read_only;
   opening.creation = creation::open_existing;
-  return store(path, with_progress(opening));
+  return with_progress(opening);
+}
+
+}  // namespace
+
+opened_store open_to_read(const std::string& path, const read_arguments& read) {
+  if (session* const shell = session::of(path); shell != nullptr) return shell->lend_to_read();
+  return opened_store(store(path, reading(read)));
+}
+
+opened_store open_to_watch(const std::string& path, const read_arguments& read) {
+  if (session* const shell = session::of(path); shell != nullptr) return shell->lend_to_read();
+  options opening = reading(read);
+  opening.never_locks = true;
+  return opened_store(store(path, opening));
 }
 
 options options_to_write(const write_arguments& write, creation creation) {
@@ -41,8 +53,9 @@ options options_to_write(const write_arguments& write, creation creation) {
   return opening;
 }
 
-store open_to_write(const std::string& path, const write_arguments& write, creation creation) {
-  return store(path, with_progress(options_to_write(write, creation)));
+opened_store open_to_write(const std::string& path, const write_arguments& write, creation creation) {
+  if (session* const shell = session::of(path); shell != nullptr) return shell->lend_to_write();
+  return opened_store(store(path, with_progress(options_to_write(write, creation))));
 }
 
 }  // namespace icecore::cli

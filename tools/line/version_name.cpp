@@ -11,6 +11,7 @@
 #include "icecore/changes.hpp"
 #include "icecore/error.hpp"
 #include "line/nearest.hpp"
+#include "line/session.hpp"
 #include "line/time.hpp"
 #include "text/text.hpp"
 
@@ -163,8 +164,10 @@ version version_named(const store& from, std::string_view text) { return version
 
 snapshot view_of(const store& from, const view_arguments& view) {
   if (!view.time.empty()) return from.at(version_names(from).at_time(view.time));
-  if (view.at.empty() || view.at == "latest") return from.latest();
-  const version named = version_named(from, view.at);
+  const session* const shell = session::any();
+  const std::string& at = view.at.empty() && shell != nullptr ? shell->at() : view.at;
+  if (at.empty() || at == "latest") return from.latest();
+  const version named = version_named(from, at);
   return named == from.latest().version() ? from.latest() : from.at(named);
 }
 

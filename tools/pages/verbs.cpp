@@ -45,7 +45,7 @@ enum class completed : std::uint8_t { bash, zsh, fish, tags };
 
 /// The names of a store's tags, for a shell to offer: those that are words.
 void print_tags(const std::string& path) {
-  const store s = open_to_read(path);
+  const opened_store s = open_to_read(path);
   for (const tag_info& tag : s.tags()) {
     const bool plain =
         tag.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+/@%=,-") ==

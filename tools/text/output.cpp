@@ -21,6 +21,11 @@ constexpr std::size_t buffer_bytes = std::size_t{1} << 16U;
 }  // namespace
 
 void output::write(std::string_view bytes) {
+  // relaxed: nothing else is told by it
+  if (output_interrupted.load(std::memory_order_relaxed) && to_ == nullptr) {
+    buffer_.clear();
+    throw interrupted_output{};
+  }
   if (buffer_.size() + bytes.size() > buffer_bytes) {
     flush();
     if (bytes.size() >= buffer_bytes) {

@@ -1,6 +1,7 @@
 // Standard output: buffered, and silent when its reader ends early (`icecore scan ... | head`).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -10,6 +11,11 @@ namespace icecore::cli {
 
 /// Thrown when the reader of our output has ended; main() then returns exit_code::ok.
 struct closed_pipe {};
+
+/// Set by a signal that ends what a verb of a shell prints: the next write to standard output throws
+/// interrupted_output. Always lock-free, as a handler of signals needs.
+inline std::atomic<bool> output_interrupted{false};
+struct interrupted_output {};
 
 /// Writes bytes to a file descriptor or a string through a buffer. Only one thread at a time may use it.
 class output {

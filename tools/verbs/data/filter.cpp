@@ -171,7 +171,7 @@ void check(const filter_arguments& a) {
 exit_code run_filter(const filter_arguments& a) {
   const filter condition(a.expression, a.layout.empty() ? layout() : layout(a.layout));
   check(a);
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   if (a.explain) {
     out().line(view_of(s, a.view).explain(condition));
     return exit_code::ok;

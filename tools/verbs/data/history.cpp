@@ -52,7 +52,7 @@ void print_json(const change& c, const tag_info* tag, const history_arguments& a
 exit_code history(const history_arguments& a) {
   constexpr std::size_t value_columns = 48;
   const std::string key = bytes_of(a.key, a.hex.keys());
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   const auto found = view_of(s, a.view).history(key);
   std::vector<change> changes(found.begin(), found.end());
   if (changes.empty()) {

@@ -93,7 +93,7 @@ exit_code put(const key_arguments& a) {
   }
   const std::string key = bytes_of(a.key, a.hex.keys());
   const std::string value = value_of(a);
-  store s = open_to_write(a.store, a.write, creation::open_or_create);
+  opened_store s = open_to_write(a.store, a.write, creation::open_or_create);
   const std::optional<version> written = a.if_new ? s.insert_new(key, value) : s.insert(key, value);
   s.close();
   print_written(a, key, written, "written");
@@ -104,7 +104,7 @@ exit_code put(const key_arguments& a) {
 
 exit_code get(const key_arguments& a) {
   const std::string key = bytes_of(a.key, a.hex.keys());
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   const snapshot view = view_of(s, a.view);
   const auto value = view.find(key);
   if (!value) {
@@ -128,7 +128,7 @@ exit_code get(const key_arguments& a) {
 
 exit_code del(const key_arguments& a) {
   const std::string key = bytes_of(a.key, a.hex.keys());
-  store s = open_to_write(a.store, a.write, creation::open_existing);
+  opened_store s = open_to_write(a.store, a.write, creation::open_existing);
   const auto removed = s.remove(key);
   s.close();
   print_written(a, key, removed, "removed");

@@ -95,7 +95,7 @@ class line_writer {
  private:
   const std::string* path_;
   const write_arguments* write_;
-  std::optional<store> store_;
+  std::optional<opened_store> store_;
   batch next_;
   std::uint64_t removes_ = 0;
 };

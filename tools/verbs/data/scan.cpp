@@ -52,7 +52,7 @@ void append_json_line(std::string& line, const item& i, const scan_arguments& a)
 
 exit_code scan(const scan_arguments& a) {
   const key_bounds bounds = bounds_of(a.bounds, a.hex.keys());
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   item_range items = view_of(s, a.view).range(bounds);
   if (a.reverse) items = items.reversed();
   progress_bar bar("scanning", 0, "keys");

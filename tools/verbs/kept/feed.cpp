@@ -66,6 +66,7 @@ feed feed_of(const store& s, const feed_arguments& a) {
 exit_code follow(const store& s, const feed_arguments& a) {
   feed f = feed_of(s, a);
   const change_format as = change_format_of(a.format);
+  stopped = false;
   static_cast<void>(std::signal(SIGINT, stop));
   static_cast<void>(std::signal(SIGTERM, stop));
   if (const auto heading = change_heading(as); !heading.empty()) out().line(heading);
@@ -104,14 +105,15 @@ void print_feeds(const store& s, const feed_arguments& a) {
   rows.print(out());
 }
 
-store open_for_feed(const feed_arguments& a) {
+opened_store open_for_feed(const feed_arguments& a) {
   if (!a.attach.empty()) {
     options opening;
     opening.access = access::attached;
     opening.shared_as = a.attach;
-    return store(a.store, opening);
+    return opened_store(store(a.store, opening));
   }
-  if (a.list || a.name.empty()) return open_to_read(a.store, a.read);
+  if (a.list) return open_to_read(a.store, a.read);
+  if (a.name.empty()) return open_to_read(a.store, a.read);
   return open_to_write(a.store, a.write, creation::open_existing);
 }
 
@@ -121,7 +123,7 @@ exit_code run_feed(const feed_arguments& a) {
                 "--follow needs --attach: nobody else writes to a store that this command has opened itself");
   }
   if (a.drop && a.name.empty()) throw error(errc::invalid_argument, "--drop needs the feed's name");
-  store s = open_for_feed(a);
+  opened_store s = open_for_feed(a);
   exit_code code = exit_code::ok;
   if (a.list) {
     print_feeds(s, a);

@@ -87,6 +87,7 @@ extern "C" void interrupt(int) { interrupted = true; }
 struct asked_to_stop {};
 
 exit_code run_query(query& q, const query_arguments& a) {
+  interrupted = false;
   static_cast<void>(std::signal(SIGINT, interrupt));
   static_cast<void>(std::signal(SIGTERM, interrupt));
   progress_bar bar(fmt::format("query {}", shown(q.name())), q.progress().expected, "keys");
@@ -124,7 +125,7 @@ json_object state_of(const query& q) {
 }
 
 exit_code start_query(const query_arguments& a) {
-  store s = open_to_write(a.store, a.write, creation::open_existing);
+  opened_store s = open_to_write(a.store, a.write, creation::open_existing);
   query_request what{.name = a.name, .where = filter(a.expression, a.layout.empty() ? layout() : layout(a.layout))};
   if (!a.at.empty()) what.at = version_named(s, a.at);
   if (a.count_only) what.keep = query_keeps::count;
@@ -149,7 +150,7 @@ exit_code start_query(const query_arguments& a) {
 }
 
 exit_code continue_query(const query_arguments& a) {
-  store s = open_to_write(a.store, a.write, creation::open_existing);
+  opened_store s = open_to_write(a.store, a.write, creation::open_existing);
   query q = s.query(a.name);
   const exit_code code = run_query(q, a);
   s.close();
@@ -181,7 +182,7 @@ json_object json_of(const query& q) {
 }
 
 exit_code list_queries(const query_arguments& a) {
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   table rows({"name", "state", ">version", ">rows", ">examined", ">of about", ">runs"});
   for (const query& q : s.queries()) {
     if (a.format == cli::format::json) {
@@ -197,7 +198,7 @@ exit_code list_queries(const query_arguments& a) {
 }
 
 exit_code show_query(const query_arguments& a) {
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   const query q = s.query(a.name);
   if (a.format == cli::format::json) {
     out().line(json_of(q).text());
@@ -263,7 +264,7 @@ exit_code list_columns(const query& q, const query_arguments& a) {
 }
 
 exit_code list_rows(const query_arguments& a) {
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   const query q = s.query(a.name);
   if (q.keeps() == query_keeps::rows) return list_columns(q, a);
   if (a.where) throw error(errc::invalid_argument, "--where: the query keeps no columns (query start --select)");
@@ -297,7 +298,7 @@ exit_code list_rows(const query_arguments& a) {
 }
 
 exit_code prune_queries(const query_arguments& a) {
-  store s = open_to_write(a.store, a.write, creation::open_existing);
+  opened_store s = open_to_write(a.store, a.write, creation::open_existing);
   prune_options which{.finished = !a.unfinished};
   if (a.older_than_s != 0) which.older_than = std::chrono::seconds(a.older_than_s);
   const std::size_t dropped = s.prune_queries(which);
@@ -310,7 +311,7 @@ exit_code prune_queries(const query_arguments& a) {
 /// Runs a call that changes a query of this name. With -o json, prints `what` it has become.
 template <typename Call>
 exit_code change_query(const query_arguments& a, std::string_view what, const Call& call) {
-  store s = open_to_write(a.store, a.write, creation::open_existing);
+  opened_store s = open_to_write(a.store, a.write, creation::open_existing);
   query q = s.query(a.name);
   call(q);
   s.close();

@@ -29,7 +29,7 @@ exit_code write_checkpoint(const checkpoint_arguments& a) {
   read_arguments read;
   read.crash = a.crash;
   read.placements = a.placements;
-  const store s = open_to_read(a.store, read);
+  const opened_store s = open_to_read(a.store, read);
   const checkpoint now = s.checkpoint();
   progress_bar bar("writing", now.bytes(), "B");
   now.write(a.file, [&](const progress& p) { bar.update(p.done); });

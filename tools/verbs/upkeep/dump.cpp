@@ -25,7 +25,7 @@ struct dump_arguments {
 };
 
 exit_code dump(const dump_arguments& a) {
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   if (a.file.empty() || a.file == "-") {
     write_dump(s, a.records_in_memory, out());
     return exit_code::ok;

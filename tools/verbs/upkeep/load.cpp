@@ -41,7 +41,7 @@ struct descriptor {
 /// A dump is loaded into a new store, or replaces one that was never written.
 void check_place(const std::string& path) {
   if (!fs::exists(fs::symlink_status(path))) return;
-  const store s = open_to_read(path);
+  const opened_store s = open_to_read(path);
   const statistics holds = s.stats();
   if (holds.records == 0 && holds.tags == 0 && holds.clock <= 1) return;
   throw error(errc::store_exists,
@@ -66,7 +66,7 @@ void report(const load_arguments& a, const dump_loader& loader, version clock, s
 /// The durability to record in the new store. An empty store is opened with it first, so a mode that the device cannot
 /// provide is refused before the dump is read.
 durability durability_given(const std::string& path, const write_arguments& asked) {
-  store s = open_to_write(path, asked, creation::create_new);
+  opened_store s = open_to_write(path, asked, creation::create_new);
   const durability given = s.durability().mode;
   s.close();
   return given;
@@ -93,7 +93,7 @@ exit_code load_dump(const load_arguments& a) {
   // Under durability tag each version would wait for the device, including the millions that a crash skipped. Nothing
   // needs them durable before the store has its name, and closing makes all of them durable.
   const durability given = durability_given(unfinished, a.git.write);
-  store s = open_to_write(unfinished, {.durability = durability::none}, creation::open_existing);
+  opened_store s = open_to_write(unfinished, {.durability = durability::none}, creation::open_existing);
   dump_reader dump(input.number, standard_input ? "standard input" : a.file);
   dump_loader loader(s, dump);
   loader.run(sized ? static_cast<std::uint64_t>(status.st_size) : 0);

@@ -21,7 +21,7 @@ struct reindex_arguments {
 
 exit_code reindex(const reindex_arguments& a) {
   const auto start = std::chrono::steady_clock::now();
-  store s = open_to_write(a.store, a.write, creation::open_existing);
+  opened_store s = open_to_write(a.store, a.write, creation::open_existing);
   const statistics now = s.stats();
   s.close();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

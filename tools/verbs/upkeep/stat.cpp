@@ -145,7 +145,7 @@ void print_table(const statistics& s, const version_ranges& lost) {
 }
 
 exit_code stat(const stat_arguments& a) {
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   const statistics statistics = s.stats();
   if (a.format == cli::format::json) {
     print_json(statistics, s.lost_versions());

@@ -121,7 +121,7 @@ void write_files(const snapshot& of, const key_bounds& bounds, new_files& files,
 
 exit_code checkout(const checkout_arguments& a) {
   const key_bounds bounds = bounds_of(a.bounds, a.hex.keys());
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   const snapshot of = view_of(s, a.view);
   new_files files(a.folder, a.force);
   checkout_tally t;

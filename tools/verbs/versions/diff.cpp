@@ -105,7 +105,7 @@ exit_code print_patches(diff_range& differences, const diff_arguments& a) {
 
 exit_code diff(const diff_arguments& a) {
   const key_bounds bounds = bounds_of(a.bounds, a.hex.keys());
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   diff_range differences = s.diff(version_named(s, a.before), version_named(s, a.after), bounds);
   if (a.patch) return print_patches(differences, a);
   progress_bar bar("comparing", 0, "differences");

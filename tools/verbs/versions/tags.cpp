@@ -42,7 +42,7 @@ exit_code tag(const tag_arguments& a) {
   // always passes a time: without name, note and time, tag() would close the version but store no tag
   const std::int64_t time_ns = a.time.empty() ? now_ns() : parse_time(a.time);
   const tag_options label{.name = a.name, .note = a.note, .time_ns = time_ns};
-  store s = open_to_write(a.store, a.write, creation::open_existing);
+  opened_store s = open_to_write(a.store, a.write, creation::open_existing);
   const version closed = s.tag(label);
   s.close();
   if (a.format == cli::format::json) {
@@ -107,7 +107,7 @@ void print_graph(const std::vector<tag_info>& tags, const std::vector<std::uint6
 }
 
 exit_code log(const log_arguments& a) {
-  const store s = open_to_read(a.store, a.read);
+  const opened_store s = open_to_read(a.store, a.read);
   auto tags = s.tags();
   std::vector<std::uint64_t> bytes;
   if (a.graph) bytes = bytes_written(s, tags);
