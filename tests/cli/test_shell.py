@@ -125,6 +125,31 @@ def test_without_write_it_only_reads_and_with_never_lock_it_keeps_nobody_out(sto
     run("put", store, "b", "x")
 
 
+def test_a_store_that_was_packed_is_opened_again(store):
+    run("put", store, "a", "1")
+    with subprocess.Popen(
+        [command(), "shell", store, "--never-lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as reader:
+
+        def ask(line, wanted):
+            reader.stdin.write(line)
+            reader.stdin.flush()
+            assert reader.stdout.read(len(wanted)) == wanted
+
+        ask(b"get a\n", b"1")
+        run("compact", store)
+        ask(b"get a\n", b"1")
+        run("put", store, "a", "2")
+        run("tag", store, "two")
+        run("compact", store)
+        ask(b"at two\nget a\n", b"2")
+        run("put", store, "a", "3")
+        run("compact", store)
+        ask(b"get a\nat latest\nget a\n", b"23")
+        reader.stdin.close()
+        assert reader.wait() == 0
+
+
 def test_on_a_terminal_errors_end_nothing_and_words_are_completed(store, tmp_path):
     run("put", store, "layer1/bias", "0.5")
     run("tag", store, "epoch-1")

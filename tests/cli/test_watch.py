@@ -95,6 +95,26 @@ def test_it_shows_what_a_process_closes_that_keeps_the_store_open(store, tmp_pat
     assert [each["version"] for each in told if "key" in each] == [1, *range(10, 20)]
 
 
+def test_it_goes_on_when_the_store_was_packed(store):
+    run("put", store, "a", "1")
+    with watching(store, "--since", "0") as seen:
+        seen.await_line("+\ta\t1")
+        for turn in range(2):
+            run("compact", store)
+            run("put", store, f"b{turn}", "2")
+            run("tag", store, f"epoch-{turn}")
+            seen.await_line(f"#\tepoch-{turn}")
+        assert seen.end(signal.SIGINT) == 130
+    changes = [line.split("\t")[1:] for line in seen.lines]
+    assert changes == [
+        ["+", "a", "1"],
+        ["+", "b0", "2"],
+        ["#", "epoch-0"],
+        ["+", "b1", "2"],
+        ["#", "epoch-1"],
+    ]
+
+
 def test_a_script_asks_once(store):
     filled(store, {b"a": b"1", b"b": b"2"}, clock=3, tags=[tag(1, "one")])
     run("put", store, "c", "3")

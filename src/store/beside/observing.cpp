@@ -131,17 +131,16 @@ std::unique_ptr<store_core> open_observing(std::unique_ptr<pool_set> opened, man
 std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path, const options& opening) {
   const auto begin = std::chrono::steady_clock::now();
   auto pools = std::make_unique<pool_set>(path, opening, beside_writer{});
-  manifest packing = manifest_of(*pools);
-  auto records = std::make_unique<settled_records>(*pools, packing.era);
-  const auto now = records->settled();
-  if (!now && opening.never_locks && records->are_abandoned()) {
+  settled_records before(*pools, 0);  // of whatever era: no record is read
+  const auto now = before.settled();
+  if (!now && opening.never_locks && before.are_abandoned()) {
     raise(
         errc::locked,
         "{}: the last process that wrote the store did not close it, and what it had settled is not known; open it for "
         "writing, which recovers it, or let the reader lock it (options::never_locks)",
         path.native());
   }
-  if (!now && records->are_withheld()) {
+  if (!now && before.are_withheld()) {
     raise(errc::locked,
           "{}: open for writing by process {}, which does not publish what readers may show "
           "(options::publish_settled is off); close it there first, or have it publish",
@@ -150,6 +149,9 @@ std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path
   const format::root root = pools->roots().read();
   // else another process has begun to open it
   if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return nullptr;
+  // Only now: what the root leads to is still being written while a process packs the store, which publishes nothing.
+  manifest packing = manifest_of(*pools);
+  auto records = std::make_unique<settled_records>(*pools, packing.era);
   const auto found = records->read(*now, threads_for(*pools, opening), opening.on_progress);
   return open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
 }
@@ -165,7 +167,7 @@ namespace {
 /// Whether the store is still as it was closed in that epoch. If not, what was read of it means nothing.
 bool is_still_closed(const std::filesystem::path& path, const options& opening, std::uint64_t epoch) {
   pool_set pools(path, opening, beside_writer{});
-  const auto now = settled_records(pools, manifest_of(pools).era).closed();
+  const auto now = settled_records(pools, 0).closed();  // of whatever era: no record is read
   return now && now->epoch == epoch;
 }
 

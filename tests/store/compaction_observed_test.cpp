@@ -1,0 +1,227 @@
+// Packing a store while readers that never lock look at it: what they have stays, no space is given back under them,
+// and once the store is packed they are told to open it again. Who opens it while it is being packed waits.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "icecore/compaction.hpp"
+#include "icecore/icecore.hpp"
+#include "support/expect.hpp"
+#include "support/file.hpp"
+#include "support/fingerprint.hpp"
+#include "support/model.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+#include "support/seed.hpp"
+#include "support/several_files.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+options by_default() {
+  options opening;
+  opening.access = access::read_only;
+  return opening;
+}
+
+options never_locking() {
+  options opening = by_default();
+  opening.never_locks = true;
+  return opening;
+}
+
+class CompactionObserved : public ::testing::TestWithParam<setting> {
+ protected:
+  scratch folder_{GetParam().where};
+  std::filesystem::path path_ = folder_ / "packed.ice";
+  model model_;
+  scribe scribes_{2, test_seed()};
+
+  [[nodiscard]] options writing() const { return GetParam().options_at(path_); }
+  /// Some versions, the last one tagged, in one session that closes the store.
+  void write_versions(int versions, const std::string& name) {
+    store s(path_, writing());
+    for (int i = 0; i < versions; ++i) {
+      scribes_.write(s, model_, 150);
+      const std::string tag = name + " " + std::to_string(i);
+      const version v = s.tag({.name = tag, .note = {}, .time_ns = 8});
+      model_.close_version();
+      model_.tags.push_back({v, 8, tag, ""});
+    }
+    // so that bytes are worth being given back
+    s.insert("large", std::string(1 << 20, name[0]));
+    model_.insert("large", std::string(1 << 20, name[0]));
+  }
+  void pack() {
+    EXPECT_TRUE(compact(path_, writing(), {.whole = false, .threads = 2, .on_progress = {}}).packed);
+    model_.close_version();
+    model_.pack();
+  }
+  [[nodiscard]] std::uint64_t bytes_on_devices() const {
+    std::uint64_t sum = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      struct stat about {};
+      EXPECT_EQ(::stat(entry.path().c_str(), &about), 0);
+      sum += static_cast<std::uint64_t>(about.st_blocks) * 512;
+    }
+    return sum;
+  }
+};
+
+TEST_P(CompactionObserved, a_packed_store_is_observed_and_followed) {
+  write_versions(3, "old");
+  pack();
+  store reader(path_, never_locking());
+  EXPECT_TRUE(reader.beside_writer());
+  EXPECT_EQ(reader.stats().strata, 1U);
+  compare_everything(reader, model_);
+  compare_everything(store(path_, by_default()), model_);
+  model_.close_version();  // a version that is shown gets nothing more
+  write_versions(2, "new");
+  EXPECT_EQ(reader.refresh(), model_.clock);
+  compare_everything(reader, model_);
+  EXPECT_TRUE(reader.verify().ok());
+}
+
+TEST_P(CompactionObserved, while_a_reader_looks_it_keeps_what_that_has_and_the_reader_is_told_to_open_again) {
+  write_versions(3, "old");
+  auto reader = std::make_unique<store>(path_, never_locking());
+  const version shown = reader->refresh();
+  const std::uint64_t before = fingerprint(reader->at(shown));
+  const auto value = reader->find("large");
+  const std::uint64_t bytes_before = bytes_on_devices();
+  pack();
+  EXPECT_GT(bytes_on_devices(), bytes_before) << "what is packed is there twice";
+  for (int turn = 0; turn < 2; ++turn) {
+    expect_error(errc::closed, "open the store again", [&] { static_cast<void>(reader->refresh()); });
+    EXPECT_EQ(fingerprint(reader->at(shown)), before);
+    EXPECT_EQ(reader->find("large"), std::string(1 << 20, 'o'));
+    model_.close_version();  // the next writer sees that somebody looks
+    write_versions(2, turn == 0 ? "new" : "newer");
+  }
+  EXPECT_TRUE(verify_file(path_).ok());
+  {
+    const store again(path_, never_locking());
+    EXPECT_EQ(again.clock(), model_.clock);
+    for (const version v : {shown, again.clock()}) compare_version(again.at(v), model_, v);
+    EXPECT_EQ(fingerprint(again.at(shown)), before);
+  }
+  EXPECT_EQ(value, std::string(1 << 20, 'o'));
+  const std::uint64_t with_reader = bytes_on_devices();
+  { const store s(path_, writing()); }
+  EXPECT_GE(bytes_on_devices(), with_reader);
+  EXPECT_EQ(fingerprint(reader->at(shown)), before);
+}
+
+TEST_P(CompactionObserved, a_reader_that_locks_keeps_it_out) {
+  write_versions(2, "old");
+  const store observer(path_, never_locking());
+  {
+    const store reader(path_, by_default());
+    expect_error(errc::locked, "open for reading", [&] { static_cast<void>(compact(path_, writing())); });
+  }
+  EXPECT_TRUE(compact(path_, writing()).packed);
+}
+
+TEST_P(CompactionObserved, whoever_opens_the_store_meanwhile_waits_for_it) {
+  {
+    store s(path_, writing());
+    for (int i = 0; i < 120'000; ++i) s.insert("key " + std::to_string(i), "v");
+    s.tag();
+  }
+  store there(path_, never_locking());
+  std::thread comes;
+  std::atomic<int> opening{0};
+  std::atomic<int> opened{0};
+  std::string failed;
+  const compaction_options how{.whole = false, .threads = 1, .on_progress = [&](const progress&) {
+                                 if (comes.joinable()) return;
+                                 EXPECT_EQ(there.refresh(), 2U);
+                                 comes = std::thread([&] {
+                                   for (const options& each : {by_default(), never_locking()}) {
+                                     try {
+                                       ++opening;
+                                       const store reader(path_, each);
+                                       opened += reader.find("key 7") == "v" && reader.stats().strata == 1 ? 1 : 0;
+                                     } catch (const error& e) {
+                                       failed += e.message();
+                                     }
+                                   }
+                                 });
+                                 while (opening == 0) std::this_thread::sleep_for(1ms);
+                                 std::this_thread::sleep_for(100ms);
+                               }};
+  EXPECT_TRUE(compact(path_, writing(), how).packed);
+  ASSERT_TRUE(comes.joinable()) << "no progress was told";
+  comes.join();
+  EXPECT_EQ(opened, 2);
+  EXPECT_EQ(failed, "");
+}
+
+TEST_P(CompactionObserved, versions_never_change_while_writers_and_compactions_come_and_go) {
+  const deadline soon("readers of a store that is written and packed", 120s);
+  store(path_, writing()).insert("first", "x");
+  const shared<std::atomic<int>> turns;
+  constexpr int all = 20;
+  child writers([&] {
+    for (int turn = 0; turn < all; ++turn) {
+      {
+        store s(path_, writing());
+        for (int i = 0; i < 20; ++i) {
+          s.insert("key " + std::to_string(i % 7), std::to_string(turn) + " " + std::to_string(i));
+          if (i % 8 == 0) s.tag();
+        }
+      }
+      if (turn % 2 == 1) {
+        options alone = writing();
+        static_cast<void>(compact(path_, alone, {.whole = turn % 4 == 3, .threads = 1, .on_progress = {}}));
+      }
+      ++*turns;
+    }
+    return 0;
+  });
+  std::map<version, std::uint64_t> seen;
+  auto reader = std::make_unique<store>(path_, never_locking());
+  int again = 0;
+  const auto look = [&] {
+    try {
+      const version shown = reader->refresh();
+      const std::uint64_t now = fingerprint(reader->at(shown));
+      EXPECT_EQ(now, seen.try_emplace(shown, now).first->second) << "version " << shown;
+    } catch (const error& e) {
+      ASSERT_EQ(e.code(), errc::closed) << e.message();
+      reader = std::make_unique<store>(path_, never_locking());
+      ++again;
+    }
+  };
+  while (*turns < all) look();
+  EXPECT_EQ(writers.wait(), 0);
+  look();
+  look();
+  EXPECT_EQ(reader->find("key 0"), "19 14");
+  EXPECT_GT(again, 0);
+  EXPECT_GT(seen.size(), 2U);
+  const store last(path_, writing());
+  for (const auto& [v, was] : seen) EXPECT_EQ(fingerprint(last.at(v)), was) << "version " << v;
+}
+
+std::vector<setting> settings() {
+  return {
+      {place::tmpfs, durability::none},
+      {place::tmpfs, durability::operation, index_kind::hash},
+      {place::tmpfs, durability::operation, index_kind::persistent},
+      {place::tmpfs, durability::none, index_kind::btree, 3},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, CompactionObserved, ::testing::ValuesIn(settings()),
+                         [](const auto& one) { return one.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
