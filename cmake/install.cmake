@@ -9,22 +9,40 @@ set(icecore_on_demand EXCLUDE_FROM_ALL)
 if(BUILD_SHARED_LIBS)
   set(icecore_on_demand)
 endif()
-# icecore_install(target exported-as package component...): one library and its CMake target.
-function(icecore_install target exported package component)
+# Where components are split, those of MPI and each shared library are by themselves, and the link by which compilers find a
+# shared library is with what else programs are built with.
+set(icecore_mpi_development development)
+set(icecore_mpi_shared shared)
+set(icecore_remote_shared shared)
+set(icecore_links shared)
+set(icecore_mpi_links shared)
+set(icecore_library_rpath $ORIGIN)
+if(ICECORE_SPLIT_COMPONENTS)
+  set(icecore_mpi_development mpi_development)
+  set(icecore_mpi_shared mpi_shared)
+  set(icecore_remote_shared remote_shared)
+  set(icecore_links development)
+  set(icecore_mpi_links mpi_development)
+  set(icecore_library_rpath)
+endif()
+
+# icecore_install(target exported-as package component links...): one library and its CMake target. `links` is the component
+# of the target and of the link by which compilers find a shared library.
+function(icecore_install target exported package component links)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${exported})
   install(TARGETS ${target} EXPORT ${package}-targets
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} ${ARGN}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT ${links} ${ARGN}
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} ${ARGN})
-  install(EXPORT ${package}-targets NAMESPACE icecore:: DESTINATION ${icecore_package_directory} COMPONENT ${component}
+  install(EXPORT ${package}-targets NAMESPACE icecore:: DESTINATION ${icecore_package_directory} COMPONENT ${links}
           ${ARGN})
 endfunction()
 
-icecore_install(icecore static icecore development)
+icecore_install(icecore static icecore development development)
 if(TARGET icecore_shared)
-  icecore_install(icecore_shared shared icecore-shared shared ${icecore_on_demand})
+  icecore_install(icecore_shared shared icecore-shared shared ${icecore_links} ${icecore_on_demand})
 endif()
 set(icecore_left_out)
-if(NOT ICECORE_HAS_MPI)  # the headers that need it
+if(NOT ICECORE_HAS_MPI OR ICECORE_SPLIT_COMPONENTS)  # the headers that need it
   set(icecore_left_out PATTERN cluster*.hpp EXCLUDE PATTERN icecore_mpi.h EXCLUDE)
 endif()
 if(NOT ICECORE_HAS_UCX)
@@ -34,7 +52,7 @@ install(DIRECTORY include/icecore DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPON
 
 # The modules of Fortran are those of this compiler: others need the sources.
 if(TARGET icecore_fortran)
-  icecore_install(icecore_fortran fortran icecore-fortran development)
+  icecore_install(icecore_fortran fortran icecore-fortran development development)
   get_target_property(icecore_modules icecore_fortran Fortran_MODULE_DIRECTORY)
   install(DIRECTORY ${icecore_modules}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/icecore/modules COMPONENT development
           FILES_MATCHING PATTERN *.mod)
@@ -44,19 +62,23 @@ endif()
 
 # Clusters are a component: who asks for it needs the same MPI.
 if(ICECORE_HAS_MPI)
-  icecore_install(icecore_mpi mpi_static icecore-mpi development)
+  icecore_install(icecore_mpi mpi_static icecore-mpi ${icecore_mpi_development} ${icecore_mpi_development})
+  if(ICECORE_SPLIT_COMPONENTS)
+    install(DIRECTORY include/icecore DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT mpi_development
+            FILES_MATCHING PATTERN cluster*.hpp PATTERN icecore_mpi.h)
+  endif()
   if(TARGET icecore_mpi_shared)
-    icecore_install(icecore_mpi_shared mpi_shared icecore-mpi-shared shared ${icecore_on_demand})
-    set_target_properties(icecore_mpi_shared PROPERTIES INSTALL_RPATH $ORIGIN)
+    icecore_install(icecore_mpi_shared mpi_shared icecore-mpi-shared ${icecore_mpi_shared} ${icecore_mpi_links} ${icecore_on_demand})
+    set_target_properties(icecore_mpi_shared PROPERTIES INSTALL_RPATH "${icecore_library_rpath}")
   endif()
 endif()
 
 # Clients of a server are a component: who asks for it needs UCX.
 if(ICECORE_HAS_UCX)
-  icecore_install(icecore_remote remote_static icecore-remote development)
+  icecore_install(icecore_remote remote_static icecore-remote development development)
   if(TARGET icecore_remote_shared)
-    icecore_install(icecore_remote_shared remote_shared icecore-remote-shared shared ${icecore_on_demand})
-    set_target_properties(icecore_remote_shared PROPERTIES INSTALL_RPATH $ORIGIN)
+    icecore_install(icecore_remote_shared remote_shared icecore-remote-shared ${icecore_remote_shared} ${icecore_links} ${icecore_on_demand})
+    set_target_properties(icecore_remote_shared PROPERTIES INSTALL_RPATH "${icecore_library_rpath}")
   endif()
 endif()
 
@@ -71,7 +93,7 @@ endif()
 
 # PapyrusKV's interface is another such library.
 if(TARGET papyruskv)
-  set_target_properties(papyruskv PROPERTIES INSTALL_RPATH $ORIGIN)
+  set_target_properties(papyruskv PROPERTIES INSTALL_RPATH "${icecore_library_rpath}")
   install(TARGETS papyruskv EXPORT icecore-papyruskv-targets
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT papyruskv)
   install(DIRECTORY include/papyrus DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT papyruskv)
@@ -121,7 +143,7 @@ if(TARGET icecore_fortran)
   icecore_pc(icecore-fortran development)
 endif()
 if(ICECORE_HAS_MPI)
-  icecore_pc(icecore-mpi development)
+  icecore_pc(icecore-mpi ${icecore_mpi_development})
 endif()
 if(ICECORE_HAS_UCX)
   icecore_pc(icecore-remote development)

@@ -1,5 +1,5 @@
-# Makes the Debian packages libicecore-dev, libskv and icecore-server and unpacks them. Builds and runs a program with what is
-# in each of the first two, and runs the programs of the third. The package icecore-server stays in WORK, for other tests.
+# Makes the Debian packages libicecore-dev, libskv, icecore and icecore-server and unpacks them. Builds and runs a program with
+# what is in each of the first two, and runs the programs of the others. Their packages stay in WORK, for other tests.
 #
 # cmake -DBUILD=folder -DWORK=folder -DCPACK=cpack -DVERSION=0.1.0 -DC=compiler -DWITH_SERVER=program
 #       -DSKV_PROGRAMS=folder -P packages.cmake
@@ -7,7 +7,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 run(${CPACK} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/made
-    -D "CPACK_COMPONENTS_ALL=development\;skv\;server" -D CPACK_PACKAGE_DIRECTORY=${WORK})
+    -D "CPACK_COMPONENTS_ALL=development\;skv\;runtime\;server" -D CPACK_PACKAGE_DIRECTORY=${WORK})
 
 # unpack(name depends-on file...): the package has these files, and names what it needs (left in `dependencies`); its files
 # are in WORK/name.
@@ -56,8 +56,11 @@ with_package(libskv skv ${SKV_PROGRAMS}/program.c "")
 
 # The server's package: whole, for /usr and /etc, with its configuration as a file that its administrator may change, and
 # with scripts that a shell understands.
-unpack(icecore-server "libc6.*libgit2.*libgrpc[+][+].*libprometheus-cpp-core.*libssl3.*libsystemd0.*libucx0" bin/icecore-server
-       bin/icecore lib/systemd/system/icecore-server.service share/man/man8/icecore-server.8.gz
+unpack(icecore "libc6.*libgit2" bin/icecore share/man/man1/icecore.1.gz share/man/man1/icecore-put.1.gz
+       share/bash-completion/completions/icecore share/zsh/vendor-completions/_icecore share/fish/vendor_completions.d/icecore.fish
+       share/doc/icecore/copyright share/doc/icecore/changelog.gz)
+unpack(icecore-server "libc6.*libgrpc[+][+].*libprometheus-cpp-core.*libssl3.*libsystemd0.*libucx0" bin/icecore-server
+       lib/systemd/system/icecore-server.service share/man/man8/icecore-server.8.gz
        share/doc/icecore-server/copyright share/doc/icecore-server/changelog.gz
        share/doc/icecore-server/examples/prometheus-alerts.yaml)
 if(dependencies MATCHES "-dev")
@@ -83,9 +86,13 @@ if(NOT names STREQUAL "ExecStart=/usr/bin/icecore-server --configuration /etc/ic
   message(FATAL_ERROR "the unit says '${names}'")
 endif()
 run(${root}/usr/bin/icecore-server --configuration ${root}/etc/icecore/icecore.toml --check)
-run(${root}/usr/bin/icecore put ${WORK}/store.ice key value)
-run(${root}/usr/bin/icecore verify ${WORK}/store.ice)
+if(EXISTS ${root}/usr/bin/icecore)
+  message(FATAL_ERROR "icecore-server has a file of the package icecore, and both cannot be installed")
+endif()
+run(${WORK}/icecore/usr/bin/icecore put ${WORK}/store.ice key value)
+run(${WORK}/icecore/usr/bin/icecore verify ${WORK}/store.ice)
 
 file(GLOB left LIST_DIRECTORIES ON ${WORK}/*)
-list(REMOVE_ITEM left ${package})
+file(GLOB command_package ${WORK}/icecore_${VERSION}*.deb)
+list(REMOVE_ITEM left ${package} ${command_package})
 file(REMOVE_RECURSE ${left})

@@ -5,7 +5,8 @@
 
 The machine is this one's kernel with a network, /etc, /usr, /var and processes of its own, which end with the command
 (`unshare`, overlays): so the page's ports, /etc/icecore and /var/lib/icecore are free, and nothing of it stays. The
-package icecore-server of FOLDER is installed there by dpkg, and programs are looked for in the system's folders alone.
+packages icecore and icecore-server of FOLDER are installed there by dpkg, and programs are looked for in the system's
+folders alone.
 Each block ```sh of the page is run by `sh -eu`, one after the other in one folder. A server that a block starts by hand
 must come to serve, and is stopped, cleanly, at the block's end.
 
@@ -77,13 +78,14 @@ def run_page(chosen, folder):
         (work / name).symlink_to(chosen.sources / name)
     (folder / "by-hand").mkdir()
     environment = {**os.environ, "PATH": f"{bin_folder}:{SYSTEM}", "PAGE_FOLDER": str(folder), "HOME": str(work),
-                   "PAGE_PACKAGE": str(package_in(chosen.package)), "PAGE_SOURCES": str(chosen.sources)}  # fmt: skip
+                   "PAGE_PACKAGES": str(chosen.package.resolve()), "PAGE_SOURCES": str(chosen.sources)}  # fmt: skip
     blocks = list(blocks_of(chosen.page))
     if not blocks:
         sys.exit(f"{chosen.page} has no commands")
-    subprocess.run(["dpkg", "--install", package_in(chosen.package)], env=environment, check=True)
+    subprocess.run(["dpkg", "--install", package_in(chosen.package, "icecore"), package_in(chosen.package)], env=environment, check=True)
     shutil.copy("/etc/icecore/icecore.toml", work / "icecore.toml")
-    shutil.copy(package_in(chosen.package), work)
+    for name in ("icecore", "icecore-server"):
+        shutil.copy(package_in(chosen.package, name), work)
     for line, commands in blocks:
         print(f"---- {chosen.page.name}:{line}", flush=True)
         shell = subprocess.Popen(["sh", "-eux", "-c", commands], cwd=work, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -94,9 +96,9 @@ def run_page(chosen, folder):
     stop(folder)
 
 
-def package_in(folder):
-    packages = list(folder.resolve().glob("icecore-server_*.deb"))
-    return packages[0] if len(packages) == 1 else sys.exit(f"{folder} has {len(packages)} packages of icecore-server")
+def package_in(folder, name="icecore-server"):
+    packages = list(folder.resolve().glob(f"{name}_*.deb"))
+    return packages[0] if len(packages) == 1 else sys.exit(f"{folder} has {len(packages)} packages of {name}")
 
 
 # ---- Servers -----------------------------------------------------------------------------------------------------------
@@ -283,7 +285,8 @@ def cmake(arguments):
         if f"add_custom_target({target}" not in (sources / "packaging/CMakeLists.txt").read_text(encoding="utf-8"):
             sys.exit("cmake: no such target")
         Path("build/install/package").mkdir(parents=True, exist_ok=True)
-        shutil.copy(os.environ["PAGE_PACKAGE"], "build/install/package")
+        for name in ("icecore", "icecore-server"):
+            shutil.copy(package_in(Path(os.environ["PAGE_PACKAGES"]), name), "build/install/package")
     return 0
 
 
