@@ -49,6 +49,7 @@ class Icecore(CMakePackage):
     depends_on("numactl", when="+numa")
     depends_on("re2", when="+filters")
     depends_on("simdjson", when="+filters")
+    depends_on("libedit@3.1:")
     depends_on("libgit2@1.1:", when="+git")
     depends_on("ucx", when="+ucx")
     with when("+server"):
