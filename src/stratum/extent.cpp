@@ -9,31 +9,64 @@
 #include "base/checksum.hpp"
 #include "base/raise.hpp"
 #include "stratum/extent_parts.hpp"
+#include "stratum/frames/frame_parts.hpp"
+#include "stratum/frames/framed_blocks.hpp"
 
 namespace icecore::stratum {
 
 using namespace format;
 
 extent::extent(std::span<const std::byte> bytes, extent_place place)
-    : bytes_(bytes),
-      place_(std::move(place)),
-      header_(checked_header()),
-      fence_(checked_fence()),
-      slot_bytes_(slot_bytes()),
-      checked_((header_.blocks + 63) / 64) {}
+    : place_(std::move(place)),
+      header_(checked_header(bytes, bytes.size())),
+      fence_(checked_fence(bytes.data(), header_.fence_at)),
+      checked_((header_.blocks + 63) / 64),
+      blocks_(bytes.data()),
+      media_crc_(header_.crc),
+      media_size_(header_.size) {
+  block_header first;
+  std::memcpy(&first, blocks_ + fence_.place(0), sizeof first);  // not checked: only a guess
+  slot_bytes_ = first.slot_bytes;
+}
+
+extent::extent(std::span<const std::byte> media, const framed_header& header, extent_place place,
+               std::shared_ptr<frame_cache> frames)
+    : place_(std::move(place)),
+      header_(checked_header(media.subspan(sizeof header), framed_extent_size_max)),
+      fence_(checked_fence(media.data(), framed_fence_of(media, header))),
+      checked_((header_.blocks + 63) / 64),
+      frames_(std::make_unique<const framed_blocks>(media, header, fence_, place_, checked_.data(), std::move(frames))),
+      blocks_(frames_->begin()),
+      slot_bytes_(header.slot_bytes),
+      media_crc_(header.crc),
+      media_size_(header.size) {}
+
+extent::~extent() = default;
+extent::extent(extent&&) noexcept = default;
+
+extent extent::open(std::span<const std::byte> bytes, extent_place place, std::shared_ptr<frame_cache> frames) {
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, bytes.data(), std::min(sizeof magic, bytes.size()));
+  if (magic != framed_magic) return extent(bytes, std::move(place));
+  const framed_header header = checked_framed_header(bytes, place);
+  return extent(bytes, header, std::move(place), std::move(frames));
+}
+
+std::shared_ptr<const void> extent::inflated_memory() const noexcept {
+  return frames_ == nullptr ? nullptr : frames_->memory();
+}
 
 void extent::raise_damaged(std::uint64_t offset, std::string_view what) const {
   raise(errc::damaged, "{}: damaged at byte {} (packed records): {}", place_.file, place_.offset + offset, what);
 }
 
-extent_header extent::checked_header() const {
+extent_header extent::checked_header(std::span<const std::byte> at, std::uint64_t room) const {
   extent_header h;
-  if (bytes_.size() < sizeof h) raise_damaged(0, "the file ends within the header");
-  std::memcpy(&h, bytes_.data(), sizeof h);
+  if (at.size() < sizeof h) raise_damaged(0, "the file ends within the header");
+  std::memcpy(&h, at.data(), sizeof h);
   if (h.magic != extent_magic) raise_damaged(0, "no header is here");
   if (header_crc(h, place_.seed) != h.crc) raise_damaged(0, "checksum mismatch of the header");
   // The numbers are as they were written, if no one forged them; who did must not lead beyond the bytes.
-  const std::uint64_t room = bytes_.size();
   if (h.size > room || h.fence_at > h.size || h.fence_at % 8 != 0 || h.blocks == 0 || h.separators > h.size ||
       h.blocks > h.size / block_alignment || fence_size(h.blocks, h.separators) != h.size - h.fence_at ||
       h.prefix_size > h.separators || h.least == 0 || h.least > h.greatest || h.greatest > version_max) {
@@ -42,28 +75,35 @@ extent_header extent::checked_header() const {
   return h;
 }
 
-fence extent::checked_fence() const {
-  const std::byte* const at = bytes_.data() + header_.fence_at;
+std::uint64_t extent::framed_fence_of(std::span<const std::byte> media, const framed_header& header) const {
+  const std::uint64_t end = framed_fence_at + header_.size - header_.fence_at;
+  if (table_at(header_.size - header_.fence_at) != header.table_at) raise_damaged(0, "the header cannot be true");
+  if (std::ranges::any_of(media.subspan(end, header.table_at - end), [](std::byte b) { return b != std::byte{0}; })) {
+    raise_damaged(end, "bytes that are not zero behind the fence");
+  }
+  return framed_fence_at;
+}
+
+fence extent::checked_fence(const std::byte* media, std::uint64_t offset) const {
+  const std::byte* const at = media + offset;
   if (crc32c(place_.seed, at, header_.size - header_.fence_at) != header_.fence_crc) {
-    raise_damaged(header_.fence_at, "checksum mismatch of the fence");
+    raise_damaged(offset, "checksum mismatch of the fence");
   }
   const fence f(at, header_.blocks, header_.separators, header_.prefix_size);
-  if (const char* what = f.fail()) raise_damaged(header_.fence_at, what);
+  if (const char* what = f.fail()) raise_damaged(offset, what);
   if (f.place(0) != sizeof(extent_header) || f.place(header_.blocks) != header_.fence_at) {
-    raise_damaged(header_.fence_at, "the places cannot be true");
+    raise_damaged(offset, "the places cannot be true");
   }
   return f;
 }
 
-std::uint32_t extent::slot_bytes() const noexcept {
-  block_header h;
-  std::memcpy(&h, bytes_.data() + fence_.place(0), sizeof h);  // not checked: only a guess
-  return h.slot_bytes;
+std::uint64_t extent::media_place(std::uint32_t i) const noexcept {
+  return frames_ == nullptr ? fence_.place(i) : frames_->media_place(i);
 }
 
 const char* extent::block_fails(std::uint32_t i) const noexcept {
   const std::uint64_t from = fence_.place(i);
-  const std::byte* const at = bytes_.data() + from;
+  const std::byte* const at = blocks_ + from;
   if (const char* what = block::check(at, fence_.place(i + 1) - from, block_seed(place_.seed, from))) return what;
   const block b(at);
   if (std::bit_cast<std::uint64_t>(place_of(at, from)) != std::bit_cast<std::uint64_t>(fence_.block_at(i))) {
@@ -85,8 +125,9 @@ const char* extent::block_fails(std::uint32_t i) const noexcept {
 }
 
 void extent::check_block(std::uint32_t i) const {
-  if (const char* what = block_fails(i)) raise_damaged(fence_.place(i), what);
-  checked_[i / 64].fetch_or(std::uint64_t{1} << (i % 64), std::memory_order_relaxed);  // E1
+  if (frames_ != nullptr) frames_->bring(i);
+  if (const char* what = block_fails(i)) raise_damaged(media_place(i), what);
+  checked_[i / 64].fetch_or(std::uint64_t{1} << (i % 64), std::memory_order_release);  // E1
 }
 
 std::optional<packed_record> extent::find(std::string_view key, version v) const {
@@ -113,6 +154,17 @@ void extent::find_many(std::span<const std::string_view> keys, std::span<const v
   }
 }
 
+std::optional<std::string> extent::inflated_block_fails(std::uint32_t i) const {
+  try {
+    if (frames_ != nullptr) frames_->bring(i);
+  } catch (const error& e) {
+    if (e.code() != errc::damaged) throw;
+    return e.message();
+  }
+  const char* const what = block_fails(i);
+  return what == nullptr ? std::nullopt : std::optional<std::string>(what);
+}
+
 void extent::verify(const std::function<void(std::string_view what, std::uint64_t offset)>& report) const {
   std::uint64_t records = 0;
   std::uint64_t keys = 0;
@@ -123,14 +175,22 @@ void extent::verify(const std::function<void(std::string_view what, std::uint64_
   version least = version_max;
   version greatest = 0;
   bool whole = true;
+  std::vector<bool> lost;  // by frame
+  if (frames_ != nullptr) {
+    lost = frames_->verify([&](std::string_view what, std::uint64_t at) { report(what, place_.offset + at); });
+  }
   for (std::uint32_t i = 0; i < fence_.blocks(); ++i) {
     const std::uint64_t from = fence_.place(i);
-    if (const char* what = block_fails(i)) {
-      report(what, place_.offset + from);
+    if (frames_ != nullptr && lost[frames_->frame_of(i)]) {
       whole = false;
       continue;
     }
-    const block b(bytes_.data() + from);
+    if (const auto what = inflated_block_fails(i)) {
+      report(*what, place_.offset + media_place(i));
+      whole = false;
+      continue;
+    }
+    const block b(blocks_ + from);
     keys += b.keys() - (fence_.goes_on(i) ? 1 : 0);
     records += b.header().records;
     for (std::uint32_t k = 0; k < b.keys(); ++k) {
@@ -141,7 +201,7 @@ void extent::verify(const std::function<void(std::string_view what, std::uint64_
         return true;
       });
     }
-    sum += block_digest(bytes_.data() + from, from);
+    sum += block_digest(blocks_ + from, from);
     least = std::min(least, b.header().least);
     greatest = std::max(greatest, b.header().greatest);
   }

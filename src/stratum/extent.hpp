@@ -10,17 +10,19 @@
 // Errors: errc::damaged, which names the place, from each function that reads a block whose check fails.
 // Cost: find() one miss for the block's heads and one for the record, as a rule; O(log blocks + log keys of a block).
 // The
-//   first one that reads a block checks all of it. for_each_at() reads in order. Memory: a bit for each block.
+//   first one that reads a block checks all of it, and inflates its frame if the extent is compressed (frames/).
+//   for_each_at() reads in order. Memory: a bit for each block.
 // Invariants:
-//   E1. A block is read only after block::check() has accepted it, once in this process. The bytes do not change, so
-//   the
-//       bit that says so needs no order: whoever sees it reads the bytes that were checked.
+//   E1. A block is read only after block::check() has accepted it, once in this process, or once since it was inflated.
+//       Whoever sees the bit that says so (acquire) reads the bytes that were checked before it was set (release): they
+//       do not change, but for inflated ones that leave (frames/frame_cache.hpp).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,23 +30,38 @@
 #include <vector>
 
 #include "stratum/block/block.hpp"
+#include "stratum/extent_place.hpp"
 #include "stratum/fence.hpp"
+
+namespace icecore::format {
+struct framed_header;
+}
 
 namespace icecore::stratum {
 
-/// Where an extent lies, and what its checksums begin with.
-struct extent_place {
-  std::string file;          ///< for messages
-  std::uint64_t offset = 0;  ///< in that file
-  std::uint32_t seed = 0;
-};
+class frame_cache;
+class framed_blocks;
 
 class extent {
  public:
   /// Checks header and fence. errc::damaged if they fail.
   extent(std::span<const std::byte> bytes, extent_place place);
+  ~extent();
+  extent(extent&& other) noexcept;
+  extent& operator=(extent&&) = delete;
+  /// The extent that these bytes are, compressed or not. Frames of a compressed one are inflated into `frames`; without
+  /// it, each stays once it is inflated.
+  [[nodiscard]] static extent open(std::span<const std::byte> bytes, extent_place place,
+                                   std::shared_ptr<frame_cache> frames = nullptr);
 
   [[nodiscard]] const format::extent_header& header() const noexcept { return header_; }
+  [[nodiscard]] bool is_compressed() const noexcept { return frames_ != nullptr; }
+  /// Bytes on media.
+  [[nodiscard]] std::uint64_t media_size() const noexcept { return media_size_; }
+  /// Of the header that is first on media.
+  [[nodiscard]] std::uint32_t media_crc() const noexcept { return media_crc_; }
+  /// What views lead into, if that is not `bytes`; else null.
+  [[nodiscard]] std::shared_ptr<const void> inflated_memory() const noexcept;
   [[nodiscard]] std::string_view first_key() const noexcept { return fence_.separator(0); }
 
   /// The newest record of `key` whose version is at most `v`.
@@ -141,22 +158,32 @@ class extent {
   [[nodiscard]] std::uint32_t blocks() const noexcept { return fence_.blocks(); }
   /// The block, checked (E1).
   [[nodiscard]] block block_at(std::uint32_t i) const {
-    const std::uint64_t word = checked_[i / 64].load(std::memory_order_relaxed);  // E1
+    const std::uint64_t word = checked_[i / 64].load(std::memory_order_acquire);  // E1
     if ((word >> (i % 64) & 1) == 0) check_block(i);
-    return block(bytes_.data() + fence_.place(i));
+    return block(blocks_ + fence_.place(i));
   }
 
  private:
+  /// A compressed one.
+  extent(std::span<const std::byte> media, const format::framed_header& header, extent_place place,
+         std::shared_ptr<frame_cache> frames);
   void check_block(std::uint32_t i) const;
   [[nodiscard]] const char* block_fails(std::uint32_t i) const noexcept;
+  /// The same of a block that may have to be inflated.
+  [[nodiscard]] std::optional<std::string> inflated_block_fails(std::uint32_t i) const;
+  /// Where block i begins on media, or the frame that has it, from the extent's start.
+  [[nodiscard]] std::uint64_t media_place(std::uint32_t i) const noexcept;
   [[noreturn]] void raise_damaged(std::uint64_t offset, std::string_view what) const;
-  [[nodiscard]] format::extent_header checked_header() const;
-  [[nodiscard]] fence checked_fence() const;
-  [[nodiscard]] std::uint32_t slot_bytes() const noexcept;
+  /// What lies there, `room` bytes for the extent as it is inflated.
+  [[nodiscard]] format::extent_header checked_header(std::span<const std::byte> at, std::uint64_t room) const;
+  /// Where the fence of a compressed extent lies on media.
+  [[nodiscard]] std::uint64_t framed_fence_of(std::span<const std::byte> media,
+                                              const format::framed_header& header) const;
+  [[nodiscard]] fence checked_fence(const std::byte* media, std::uint64_t offset) const;
   /// Asks for what seek() will read of block `at` if the guess is right. Always inlined, as the next one: GCC takes a
   /// function that only prefetches for one without an effect, and leaves its calls out.
   [[gnu::always_inline]] void prefetch_slots(std::uint32_t at, std::uint32_t guess) const noexcept {
-    const std::byte* const begin = bytes_.data() + fence_.place(at);
+    const std::byte* const begin = blocks_ + fence_.place(at);
     __builtin_prefetch(begin);
     prefetch_around(begin + sizeof(format::block_header) + std::uint64_t{guess} * slot_bytes_);
   }
@@ -167,18 +194,21 @@ class extent {
     const std::uint64_t begin = std::uint64_t{place.rows_at} * format::block_alignment;
     const std::uint64_t size = fence_.place(at + 1) - fence_.place(at);
     if (begin >= size || place.keys == 0) return;
-    prefetch_around(bytes_.data() + fence_.place(at) + begin + (size - begin) * guess / place.keys);
+    prefetch_around(blocks_ + fence_.place(at) + begin + (size - begin) * guess / place.keys);
   }
   [[gnu::always_inline]] static void prefetch_around(const std::byte* at) noexcept {
     for (const int line : {-1, 0, 1}) __builtin_prefetch(at + line * static_cast<int>(format::block_alignment));
   }
 
-  std::span<const std::byte> bytes_;
   extent_place place_;
   format::extent_header header_;
   fence fence_;
-  std::uint32_t slot_bytes_;                                 // of the first block: the others' are mostly the same
   mutable std::vector<std::atomic<std::uint64_t>> checked_;  // by block, a bit
+  std::unique_ptr<const framed_blocks> frames_;              // null: the blocks lie on media
+  const std::byte* blocks_;                                  // where the extent begins, as it is inflated
+  std::uint32_t slot_bytes_;                                 // of the first block: the others' are mostly the same
+  std::uint32_t media_crc_;
+  std::uint64_t media_size_;
 };
 
 template <class Visit>

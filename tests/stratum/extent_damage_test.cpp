@@ -6,6 +6,7 @@
 #include "icecore/error.hpp"
 #include "packed_model.hpp"
 #include "stratum/extent_parts.hpp"
+#include "stratum/frames/frame_parts.hpp"
 
 namespace icecore::stratum {
 namespace {
@@ -16,12 +17,29 @@ constexpr std::size_t effort = 1;  // everything takes thirty times as long
 constexpr std::size_t effort = 8;
 #endif
 
-struct DamagedExtents : testing::TestWithParam<shape> {
-  histories_model model = GetParam().make();
+/// What is compressed has to be inflated for each try.
+std::size_t effort_for(form how) { return how == form::plain || effort == 1 ? effort : effort / 8; }
+
+struct DamagedExtents : testing::TestWithParam<std::tuple<shape, form>> {
+  histories_model model = std::get<0>(GetParam()).make();
   packed p = [this] {
     while (model.size() > 60) model.erase(std::prev(model.end()));
-    return pack(model, 300);
+    return pack_as(std::get<1>(GetParam()), model, 300);
   }();
+
+  [[nodiscard]] static bool is_compressed() { return std::get<1>(GetParam()) == form::compressed; }
+  /// Where the fence begins, or the table of frames.
+  [[nodiscard]] std::size_t deciding_at() const {
+    if (is_compressed()) {
+      format::framed_header f;
+      std::memcpy(&f, whole.data(), sizeof f);
+      return f.table_at;
+    }
+    format::extent_header h;
+    std::memcpy(&h, whole.data(), sizeof h);
+    return h.fence_at;
+  }
+  const std::vector<std::byte> whole{p.bytes.begin(), p.bytes.end()};
 
   /// Reads everything; what is answered must be true.
   void read_all(const extent& e) const {
@@ -51,7 +69,7 @@ struct DamagedExtents : testing::TestWithParam<shape> {
 
 TEST_P(DamagedExtents, each_flipped_bit_is_named_and_no_answer_is_wrong) {
   std::mt19937_64 random(9);
-  const std::size_t step = 1 + p.bytes.size() / (1'500 * effort);
+  const std::size_t step = 1 + p.bytes.size() / (1'500 * effort_for(std::get<1>(GetParam())));
   for (std::size_t at = 0; at < p.bytes.size(); at += step) {
     const std::byte before = p.bytes[at];
     p.bytes[at] ^= std::byte{1} << (random() % 8);
@@ -78,17 +96,17 @@ TEST_P(DamagedExtents, each_flipped_bit_is_named_and_no_answer_is_wrong) {
 
 TEST_P(DamagedExtents, an_extent_that_was_cut_off_is_damaged) {
   for (std::size_t size = 0; size < p.bytes.size(); size += 1 + size / 3) {
-    EXPECT_THROW(extent(p.bytes.first(size), {.file = "x", .seed = p.seed}), error) << size;
+    EXPECT_THROW((void)extent::open(p.bytes.first(size), {.file = "x", .seed = p.seed}), error) << size;
   }
 }
 
 TEST_P(DamagedExtents, an_extent_of_another_place_is_damaged) {
-  EXPECT_THROW(extent(p.bytes, {.file = "x", .seed = p.seed + 1}), error);
+  EXPECT_THROW((void)extent::open(p.bytes, {.file = "x", .seed = p.seed + 1}), error);
 }
 
 /// Makes all checksums right, as who forges an extent would. What follows must be an error or an answer, of whatever
 /// kind: no read beyond the bytes (the address sanitizer sees them), no endless loop.
-void seal(std::span<std::byte> bytes, std::uint32_t seed) {
+void seal_plain(std::span<std::byte> bytes, std::uint32_t seed) {
   format::extent_header h;
   std::memcpy(&h, bytes.data(), sizeof h);
   std::uint64_t at = sizeof h;
@@ -107,20 +125,46 @@ void seal(std::span<std::byte> bytes, std::uint32_t seed) {
   std::memcpy(bytes.data(), &h, sizeof h);
 }
 
+/// The same of a compressed extent.
+void seal_framed(std::span<std::byte> bytes, std::uint32_t seed) {
+  format::framed_header f;
+  std::memcpy(&f, bytes.data(), sizeof f);
+  format::extent_header h;
+  std::memcpy(&h, bytes.data() + sizeof f, sizeof h);
+  if (h.fence_at <= h.size && h.size - h.fence_at <= bytes.size() - framed_fence_at) {
+    h.fence_crc = crc32c(seed, bytes.data() + framed_fence_at, h.size - h.fence_at);
+  }
+  h.crc = header_crc(h, seed);
+  std::memcpy(bytes.data() + sizeof f, &h, sizeof h);
+  const std::uint64_t table = std::uint64_t{f.frames} * sizeof(format::frame_entry);
+  if (f.table_at <= bytes.size() && table <= bytes.size() - f.table_at) {
+    std::uint64_t at = f.table_at + table;
+    for (std::uint32_t i = 0; i < f.frames; ++i) {
+      std::byte* const entry = bytes.data() + f.table_at + i * sizeof(format::frame_entry);
+      format::frame_entry e;
+      std::memcpy(&e, entry, sizeof e);
+      if (e.size > bytes.size() - at) break;
+      e.crc = crc32c(frame_seed(seed, i), bytes.data() + at, e.size);
+      std::memcpy(entry, &e, sizeof e);
+      at += e.size;
+    }
+    f.table_crc = crc32c(seed, bytes.data() + f.table_at, table);
+  }
+  f.crc = framed_crc(f, h, seed);
+  std::memcpy(bytes.data(), &f, sizeof f);
+}
+
 TEST_P(DamagedExtents, a_forged_extent_is_refused_or_read_within_its_bytes) {
   std::mt19937_64 random(4);
-  const std::vector<std::byte> whole(p.bytes.begin(), p.bytes.end());
-  for (std::size_t round = 0; round < 400 * effort; ++round) {
+  for (std::size_t round = 0; round < 400 * effort_for(std::get<1>(GetParam())); ++round) {
     std::copy(whole.begin(), whole.end(), p.bytes.begin());
     for (std::size_t i = 1 + random() % 3; i > 0; --i) {
-      // Headers and the fence decide where is read: mostly these.
-      format::extent_header h;
-      std::memcpy(&h, whole.data(), sizeof h);
+      // Headers, the fence and the table of frames decide where is read: mostly these.
       const std::size_t parts[] = {random() % whole.size(), random() % 192,
-                                   h.fence_at + random() % (whole.size() - h.fence_at)};
+                                   deciding_at() + random() % (whole.size() - deciding_at())};
       p.bytes[parts[random() % 3]] = random() % 2 != 0 ? static_cast<std::byte>(random()) : std::byte{0xff};
     }
-    seal(p.bytes, p.seed);
+    is_compressed() ? seal_framed(p.bytes, p.seed) : seal_plain(p.bytes, p.seed);
     try {
       const extent e = p.open();
       e.verify([](std::string_view, std::uint64_t) {});
@@ -143,14 +187,20 @@ TEST_P(DamagedExtents, a_forged_extent_is_refused_or_read_within_its_bytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(OfAllShapes, DamagedExtents, testing::ValuesIn([] {
-                           std::vector<shape> some;
-                           for (const shape& s : shapes()) {
-                             if (s.name != "the_longest_keys" && s.name != "deep_histories") some.push_back(s);
-                           }
-                           return some;
-                         }()),
-                         [](const auto& named) { return named.param.name; });
+INSTANTIATE_TEST_SUITE_P(OfAllShapes, DamagedExtents,
+                         testing::Combine(testing::ValuesIn([] {
+                                            std::vector<shape> some;
+                                            for (const shape& s : shapes()) {
+                                              if (s.name != "the_longest_keys" && s.name != "deep_histories")
+                                                some.push_back(s);
+                                            }
+                                            return some;
+                                          }()),
+                                          testing::Values(form::plain, form::compressed)),
+                         [](const auto& named) {
+                           return std::get<0>(named.param).name +
+                                  (std::get<1>(named.param) == form::compressed ? "_compressed" : "");
+                         });
 
 }  // namespace
 }  // namespace icecore::stratum

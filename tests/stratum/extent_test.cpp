@@ -11,9 +11,9 @@
 namespace icecore::stratum {
 namespace {
 
-struct Extents : testing::TestWithParam<std::tuple<shape, std::uint64_t>> {
+struct Extents : testing::TestWithParam<std::tuple<shape, std::uint64_t, form>> {
   histories_model model = std::get<0>(GetParam()).make();
-  packed p = pack(model, std::get<1>(GetParam()));
+  packed p = pack_as(std::get<2>(GetParam()), model, std::get<1>(GetParam()));
   extent e = p.open();
 
   /// Versions around those of a history.
@@ -146,7 +146,7 @@ TEST_P(Extents, the_header_counts_what_is_there_and_nothing_is_damaged) {
   EXPECT_EQ(e.header().keys, model.size());
   EXPECT_EQ(e.header().records, records);
   EXPECT_EQ(e.header().removals, removals);
-  EXPECT_EQ(e.header().size, p.bytes.size());
+  EXPECT_EQ(e.media_size(), p.bytes.size());
   EXPECT_EQ(e.first_key(), model.begin()->first);
   e.verify([](std::string_view what, std::uint64_t at) { ADD_FAILURE() << what << " at " << at; });
 }
@@ -167,10 +167,12 @@ TEST_P(Extents, several_threads_may_read_blocks_for_the_first_time) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfAllShapes, Extents,
-                         testing::Combine(testing::ValuesIn(shapes()), testing::Values(1, 300, block_bytes_usual)),
+                         testing::Combine(testing::ValuesIn(shapes()), testing::Values(1, 300, block_bytes_usual),
+                                          testing::Values(form::plain, form::compressed)),
                          [](const auto& named) {
                            return std::get<0>(named.param).name + "_in_blocks_of_" +
-                                  std::to_string(std::get<1>(named.param));
+                                  std::to_string(std::get<1>(named.param)) +
+                                  (std::get<2>(named.param) == form::compressed ? "_compressed" : "");
                          });
 
 TEST(ExtentBuilder, whatever_room_there_is_what_was_taken_can_be_read) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "stratum/extent.hpp"
 #include "stratum/extent_builder.hpp"
+#include "stratum/frames/frame_writer.hpp"
 
 namespace icecore::stratum {
 
@@ -66,7 +68,10 @@ struct packed {
   std::span<std::byte> bytes;
   std::uint32_t seed = 0;
 
-  [[nodiscard]] extent open() const { return extent(bytes, {.file = "packed.pool", .offset = 4096, .seed = seed}); }
+  /// Frames of a compressed one are inflated into `frames`.
+  [[nodiscard]] extent open(std::shared_ptr<frame_cache> frames = nullptr) const {
+    return extent::open(bytes, {.file = "packed.pool", .offset = 4096, .seed = seed}, std::move(frames));
+  }
 };
 
 [[nodiscard]] inline packed pack(const histories_model& model, std::uint64_t block_bytes = block_bytes_usual,
@@ -82,6 +87,24 @@ struct packed {
   }
   p.bytes = p.memory.get().first(b.finish());
   return p;
+}
+
+/// The same, compressed.
+[[nodiscard]] inline packed compressed(const packed& plain, int level = 3) {
+  std::vector<std::byte> media;
+  frame_writer(level).write(plain.bytes, plain.seed, media);
+  packed p{aligned_bytes(media.size()), {}, plain.seed};
+  p.bytes = p.memory.get();
+  std::ranges::copy(media, p.bytes.begin());
+  return p;
+}
+
+/// How an extent is stored.
+enum class form : std::uint8_t { plain, compressed };
+
+[[nodiscard]] inline packed pack_as(form how, const histories_model& model, std::uint64_t block_bytes) {
+  packed p = pack(model, block_bytes);
+  return how == form::plain ? std::move(p) : compressed(p);
 }
 
 /// Keys and histories of several shapes, by name.
@@ -152,6 +175,22 @@ struct shape {
       {"zeros_in_keys", of(300, binary, 4, 9, true, true)},
       {"heads_that_tie", of(400, tied, 3, 8, false, true)},
       {"deep_histories", of(9, path, 1500, 20, true, true)},
+      {"texts_that_change",
+       [] {
+         std::mt19937_64 random(5);
+         histories_model model;
+         for (const char* const name : {"ls.c", "cat.c", "long/history.c", "zero.c"}) {
+           std::string text;
+           for (int line = 0; line < 30; ++line) text += "line " + std::to_string(random() % 100) + "\n";
+           history_model& history = model[name];
+           const version most = std::string_view(name) == "long/history.c" ? 500 : 40;
+           for (version v = most; v > 0; --v) {
+             text.replace(random() % text.size(), 1 + random() % 9, std::to_string(random() % 1000));
+             history.emplace_back(v * 3, random() % 20 == 0 ? std::nullopt : std::optional(text));
+           }
+         }
+         return model;
+       }},
       {"one_empty_key",
        [] {
          return histories_model{{"", {{3, "x"}}}};
