@@ -20,23 +20,41 @@ icecore_compaction_report report_of(const icecore::compaction_report& done) noex
   return result;
 }
 
+/// What the functions have in common. `function` is named in errors.
+int compact(const char* function, const char* path, const icecore_options* options,
+            const icecore::compaction_options& how, icecore_compaction_report* report) {
+  return guarded([&] {
+    require(path, function, "path");
+    if (report != nullptr) {
+      require_result(report, function);
+      write_structure(report, icecore_compaction_report{});
+    }
+    const icecore::compaction_report done = icecore::compact(path, options_of(options, function), how);
+    if (report != nullptr) write_structure(report, report_of(done));
+  });
+}
+
 }  // namespace
 
 extern "C" {
 
 int icecore_compact(const char* path, const icecore_options* options, int whole, unsigned threads,
                     icecore_progress_function on_progress, void* progress_context, icecore_compaction_report* report) {
-  return guarded([&] {
-    require(path, "icecore_compact", "path");
-    if (report != nullptr) {
-      require_result(report, "icecore_compact");
-      write_structure(report, icecore_compaction_report{});
-    }
-    const icecore::compaction_report done = icecore::compact(
-        path, options_of(options, "icecore_compact"),
-        {.whole = whole != 0, .threads = threads, .on_progress = progress_of(on_progress, progress_context)});
-    if (report != nullptr) write_structure(report, report_of(done));
-  });
+  return compact("icecore_compact", path, options,
+                 {.whole = whole != 0, .threads = threads, .on_progress = progress_of(on_progress, progress_context)},
+                 report);
+}
+
+int icecore_compact_compressed(const char* path, const icecore_options* options, int whole, unsigned threads, int level,
+                               icecore_progress_function on_progress, void* progress_context,
+                               icecore_compaction_report* report) {
+  return compact("icecore_compact_compressed", path, options,
+                 {.whole = whole != 0,
+                  .threads = threads,
+                  .compression = icecore::compression::zstd,
+                  .compression_level = level,
+                  .on_progress = progress_of(on_progress, progress_context)},
+                 report);
 }
 
 }  // extern "C"

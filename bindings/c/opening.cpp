@@ -31,6 +31,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.index = enumerator(set.index, index_kind::btree, index_kind::hash, function, "index");
   opening.change_index = set.change_index != 0;
   opening.lookup_cache_bytes = set.lookup_cache_bytes;
+  opening.block_cache_bytes = set.block_cache_bytes;
   opening.grow_in_background = set.grow_in_background != 0;
   opening.beside_writer = set.beside_writer != 0;
   opening.publish_settled = set.publish_settled != 0;

@@ -42,6 +42,11 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
   result.packed_records = now.packed_records;
   result.packed_bytes = now.packed_bytes;
   result.strata = now.strata;
+  result.packed_inflated_bytes = now.packed_inflated_bytes;
+  result.block_cache_bytes_max = now.block_cache_bytes_max;
+  result.block_cache_bytes = now.block_cache_bytes;
+  result.block_cache_hits = now.block_cache_hits;
+  result.block_cache_misses = now.block_cache_misses;
   return result;
 }
 

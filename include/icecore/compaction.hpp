@@ -15,6 +15,8 @@
 // way the store takes the space of both. Memory: 64 MiB for each thread, and the longest value.
 // Readers beside the writer (access::read_only) which have the store open keep what they have; the space that they may
 // look at is given back by the first opening for writing after they have ended.
+// With `compression` versions of one key take little more than what they differ by. A store with compressed records has
+// format 5, which older versions of icecore refuse.
 // Source: the log-structured merge-tree (O'Neil et al., Acta Informatica 33, 1996), with all versions kept.
 #pragma once
 
@@ -28,11 +30,24 @@ namespace [[gnu::visibility("default")]] icecore {
 /// Longer values, in bytes, are not packed.
 inline constexpr std::uint64_t packed_value_size_max = std::uint64_t{1} << 30;
 
+/// How packed records are stored.
+enum class compression : std::uint8_t {
+  none = 0,  ///< as they are, and read where they lie
+  zstd = 1,  ///< compressed, and inflated when they are read (options::block_cache_bytes)
+};
+
+/// The levels of zstd: a greater one takes more time for less space. Reading is as fast with each.
+inline constexpr int compression_level_min = 1;
+inline constexpr int compression_level_max = 19;
+
 struct compaction_options {
   /// Packs what is packed already once more, together with the rest, so that there is one stratum. If not, strata that
   /// are much larger than what is new stay as they are.
   bool whole = false;
   unsigned threads = 0;  ///< 0: as many as there are cores
+  /// Of what is packed now. Strata that stay as they are keep what they have; `whole` leaves none of these.
+  icecore::compression compression = icecore::compression::none;
+  int compression_level = 3;  ///< from compression_level_min to compression_level_max
   progress_function on_progress = {};
 };
 

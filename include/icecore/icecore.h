@@ -173,6 +173,9 @@ typedef struct icecore_options {
   int beside_writer;
   /* not 0 (default), with ICECORE_ACCESS_READ_WRITE: tell such readers which versions are settled. */
   int publish_settled;
+  /* The memory for packed records that are compressed, inflated; 0 (default): an eighth of the machine's memory, but no
+   * more than 1 GiB. icecore::options::block_cache_bytes says what goes beyond it. */
+  uint64_t block_cache_bytes;
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */
@@ -480,14 +483,19 @@ typedef struct icecore_statistics {
   int index;                /* enum icecore_index_kind */
   unsigned format_major;
   unsigned format_minor;
-  char pool_id[33];        /* 32 hexadecimal digits */
-  unsigned file_count;     /* number of files of the store; the sizes above cover all of them */
-  int recovered_instantly; /* not 0: instant recovery; opening did not read the records */
-  uint64_t pins;           /* values, snapshots, cursors and the like of this process that hold memory */
-  uint64_t packed_keys;    /* of `keys`, those that are packed: a key counts in each stratum that has it */
-  uint64_t packed_records; /* of `records`, those that are packed */
-  uint64_t packed_bytes;   /* which these take, with what leads to them */
-  uint64_t strata;         /* in which they lie */
+  char pool_id[33];               /* 32 hexadecimal digits */
+  unsigned file_count;            /* number of files of the store; the sizes above cover all of them */
+  int recovered_instantly;        /* not 0: instant recovery; opening did not read the records */
+  uint64_t pins;                  /* values, snapshots, cursors and the like of this process that hold memory */
+  uint64_t packed_keys;           /* of `keys`, those that are packed: a key counts in each stratum that has it */
+  uint64_t packed_records;        /* of `records`, those that are packed */
+  uint64_t packed_bytes;          /* which these take, with what leads to them */
+  uint64_t strata;                /* in which they lie */
+  uint64_t packed_inflated_bytes; /* which they would take if nothing were compressed */
+  uint64_t block_cache_bytes_max; /* the bound of what is inflated of them; 0: nothing is compressed */
+  uint64_t block_cache_bytes;     /* inflated now, in memory */
+  uint64_t block_cache_hits;      /* a block was read for the first time, and was inflated already */
+  uint64_t block_cache_misses;    /* it had to be inflated */
 } icecore_statistics;
 
 /* The caller sets statistics->struct_size to sizeof(icecore_statistics). */

@@ -119,6 +119,12 @@ typedef struct icecore_compaction_report {
 int icecore_compact(const char* path, const icecore_options* options, int whole, unsigned threads,
                     icecore_progress_function on_progress, void* progress_context, icecore_compaction_report* report);
 
+/* The same, and what is packed is compressed by zstd; `level` from 1 to 19, 3 as a rule. It is inflated when it is read
+ * (block_cache_bytes of icecore_options). */
+int icecore_compact_compressed(const char* path, const icecore_options* options, int whole, unsigned threads, int level,
+                               icecore_progress_function on_progress, void* progress_context,
+                               icecore_compaction_report* report);
+
 #ifdef __cplusplus
 }
 #endif

@@ -149,6 +149,12 @@ struct options {
   /// number of keys looked up, 8 bytes per key. Rounded down to a power of two. 0: no table.
   std::uint64_t lookup_cache_bytes = std::uint64_t{64} << 20;
 
+  /// The memory for packed records that are compressed (compaction_options::compression), inflated: when there is more,
+  /// what was not read lately is given back. What a value, snapshot, cursor or the like has shown stays as long as that
+  /// lives, beyond this bound. Where the kernel has no membarrier(2), nothing is given back before the store is closed.
+  /// 0: an eighth of the machine's memory, but no more than 1 GiB.
+  std::uint64_t block_cache_bytes = 0;
+
   /// Give an existing store the index `index`, built anew in place. If the store already has this kind, the new one is
   /// packed densely again. Needs read_write access and takes as long as opening without a persistent index. A crash
   /// meanwhile leaves the store with one of the two kinds, which the next opening builds.
@@ -232,22 +238,27 @@ struct file_statistics {
 
 /// Sizes and counts. Bytes are bytes of the pool file unless the comment says otherwise.
 struct statistics {
-  std::uint64_t keys;            ///< keys ever inserted, including removed ones
-  std::uint64_t records;         ///< inserts and removes of all versions
-  std::uint64_t removes;         ///< the removes among these records
-  std::uint64_t tags;            ///< named or timed tags
-  version clock;                 ///< the version that a write now belongs to
-  std::uint64_t key_bytes;       ///< key bytes, each key counted once
-  std::uint64_t value_bytes;     ///< value bytes of all records
-  std::uint64_t used_bytes;      ///< records with their headers and padding, tags, batches, segment headers
-  std::uint64_t file_bytes;      ///< size of the pool file, or of all pool files together
-  std::uint64_t index_bytes;     ///< memory used by the index and the lookup cache
-  std::uint64_t packed_keys;     ///< of `keys`, those that are packed: a key counts in each stratum that has it
-  std::uint64_t packed_records;  ///< of `records`, those that are packed
-  std::uint64_t packed_bytes;    ///< which these take, with what leads to them
-  std::uint64_t strata;          ///< in which they lie
-  double recovery_seconds;       ///< the time that opening took
-  bool recovered_from_crash;     ///< the last writer had not closed the store
+  std::uint64_t keys;                   ///< keys ever inserted, including removed ones
+  std::uint64_t records;                ///< inserts and removes of all versions
+  std::uint64_t removes;                ///< the removes among these records
+  std::uint64_t tags;                   ///< named or timed tags
+  version clock;                        ///< the version that a write now belongs to
+  std::uint64_t key_bytes;              ///< key bytes, each key counted once
+  std::uint64_t value_bytes;            ///< value bytes of all records
+  std::uint64_t used_bytes;             ///< records with their headers and padding, tags, batches, segment headers
+  std::uint64_t file_bytes;             ///< size of the pool file, or of all pool files together
+  std::uint64_t index_bytes;            ///< memory used by the index and the lookup cache
+  std::uint64_t packed_keys;            ///< of `keys`, those that are packed: a key counts in each stratum that has it
+  std::uint64_t packed_records;         ///< of `records`, those that are packed
+  std::uint64_t packed_bytes;           ///< which these take, with what leads to them
+  std::uint64_t strata;                 ///< in which they lie
+  std::uint64_t packed_inflated_bytes;  ///< which they would take if nothing were compressed
+  std::uint64_t block_cache_bytes_max;  ///< the bound of what is inflated of them; 0: nothing is compressed
+  std::uint64_t block_cache_bytes;      ///< inflated now, in memory
+  std::uint64_t block_cache_hits;       ///< a block was read for the first time, and was inflated already
+  std::uint64_t block_cache_misses;     ///< it had to be inflated
+  double recovery_seconds;              ///< the time that opening took
+  bool recovered_from_crash;            ///< the last writer had not closed the store
   std::string path;
   std::string pool_id;  ///< 32 hexadecimal digits
   unsigned format_major;

@@ -61,8 +61,11 @@ store_core::store_core(store_parts&& parts, heads_kind heads, const history_base
       stand_ins_(std::move(parts.stand_ins)),
       accepts_damage_(parts.accepts_damage),
       attached_(parts.attached),
-      pins_(&pin_table::open(*this, memory_of_views())) {
-  if (packed_ != nullptr) packed_links_.emplace(index, records.space(), *packed_);
+      pins_(*this, memory_of_views()) {
+  if (packed_ != nullptr) {
+    packed_links_.emplace(index, records.space(), *packed_);
+    if (packed_->frames() != nullptr) packed_->frames()->watch(&pins_);
+  }
   // opening has made all that it found durable
   if (synced_ != nullptr) synced_->begin(clock_->now() - 1, [this] { sync(); });
 }
@@ -77,13 +80,16 @@ store_core::~store_core() {
   companion_.reset();
   pool_->end_background_growth();
   for (pool* p : pool_->files()) p->give_up_growth();
-  pins_->retire();
+  pins_.retire();
 }
 
 pin_table::memory store_core::memory_of_views() const {
   pin_table::memory found;
   for (const pool* p : pool_->files()) found.push_back(p->memory());
   if (stand_ins_ != nullptr) found.push_back(stand_ins_);
+  for (std::uint32_t i = 0; packed_ != nullptr && i < packed_->extents(); ++i) {
+    if (auto inflated = packed_->extent_at(i).inflated_memory()) found.push_back(std::move(inflated));
+  }
   return found;
 }
 
@@ -163,8 +169,16 @@ statistics store_core::stats() const {
     totals.value_bytes += packed_->value_bytes();
     s.packed_keys = packed_->keys();
     s.packed_records = packed_->records();
-    s.packed_bytes = packed_->bytes();
+    s.packed_bytes = packed_->media_bytes();
+    s.packed_inflated_bytes = packed_->bytes();
     s.strata = packed_->all().size();
+    if (packed_->frames() != nullptr) {
+      const stratum::frame_cache::counts frames = packed_->frames()->now();
+      s.block_cache_bytes_max = frames.bound;
+      s.block_cache_bytes = frames.bytes;
+      s.block_cache_hits = frames.hits;
+      s.block_cache_misses = frames.misses;
+    }
   }
   s.tags = tags().size();
   s.clock = clock_->now();
@@ -188,7 +202,7 @@ statistics store_core::stats() const {
   s.index = kind_;
   s.recovered_instantly = took_index_over_;
   s.durability = pool_->durability();
-  s.pins = pins_->live();
+  s.pins = pins_.live();
   return s;
 }
 

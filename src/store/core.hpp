@@ -37,6 +37,7 @@
 #include "store/beside/settled_point.hpp"
 #include "store/check/salvage.hpp"
 #include "store/companion.hpp"
+#include "store/packed/current_pins.hpp"
 #include "store/packed/open_strata.hpp"
 #include "store/packed/ordered.hpp"
 #include "store/read/checked_values.hpp"
@@ -170,9 +171,6 @@ class [[gnu::visibility("hidden")]] store_core {
     return r.value();
   }
 
-  /// Counts what keeps views valid. Take a pin before the read whose answer it is to keep.
-  [[nodiscard]] pin_table& pins() const noexcept { return *pins_; }
-
   // ---- The parts ----
   /// Which engine this is. Only with_engine() and with_writer() call it.
   [[nodiscard]] heads_kind heads() const noexcept { return heads_; }
@@ -195,11 +193,9 @@ class [[gnu::visibility("hidden")]] store_core {
     catalog_->load(*tags_);
     return *tags_;
   }
-  /// A pin on this store, without a call.
-  [[nodiscard, gnu::always_inline]] pin take_pin() const noexcept {
-    pins_->take();
-    return pin::adopt(pins_);
-  }
+  /// A pin on this store, without a call. Take it before the read whose answer it is to keep. Whoever reads what is
+  /// packed holds one, even if no view is left afterwards.
+  [[nodiscard, gnu::always_inline]] pin take_pin() const noexcept { return pins_.take(); }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
   /// As options::grow_in_background says. Before any other thread uses the store.
   void grow_in_background();
@@ -369,7 +365,7 @@ class [[gnu::visibility("hidden")]] store_core {
   bool is_closed_ = false;
   bool attached_;                           // another process has opened the store and shares it
   std::filesystem::path shared_as_;         // where this process shares it; empty if it does not
-  pin_table* pins_;                         // lives as long as its pins, which may be longer than the store
+  mutable current_pins pins_;               // its tables live as long as their pins, which may be longer than the store
   std::unique_ptr<settled_point> settled_;  // null unless readers beside this process learn what is settled
   mutable std::mutex companion_mutex_;
   mutable std::unique_ptr<store_companion> companion_;

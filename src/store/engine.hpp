@@ -175,7 +175,10 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
                                          : (is_layered ? heads_kind::layered_rebuilt : heads_kind::rebuilt);
   /// The condition, with what packed records show for the key where the young generation shows nothing.
   [[nodiscard]] newest_condition over_packed(std::string_view key, newest_condition wanted) const {
-    if constexpr (is_layered) wanted.below = histories_->packed_value_version(key);
+    if constexpr (is_layered) {
+      const pin holds = this->take_pin();
+      wanted.below = histories_->packed_value_version(key);
+    }
     return wanted;
   }
   struct fresh_record {

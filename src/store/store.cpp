@@ -84,7 +84,7 @@ std::optional<value> held(const std::optional<std::string_view>& found, pin hold
 
 }  // namespace
 
-pin store::hold() const { return pin(core().pins()); }
+pin store::hold() const { return core().take_pin(); }
 
 std::optional<value> store::find(std::string_view key) const {
   const auto& c = core();
@@ -123,7 +123,7 @@ pin store::find_many(std::span<const std::string_view> keys, std::span<const ver
 snapshot store::at(version closed) const {
   const auto& c = core();
   c.check_readable(closed);
-  return {pin(c.pins()), closed};
+  return {c.take_pin(), closed};
 }
 
 snapshot store::at(std::string_view tag_name) const {
@@ -131,7 +131,7 @@ snapshot store::at(std::string_view tag_name) const {
   const auto tag = c.tags().find(tag_name);
   if (!tag) raise(errc::unknown_tag, "no tag is named '{}'", tag_name);
   c.check_readable(tag->version);
-  return {pin(c.pins()), tag->version};
+  return {c.take_pin(), tag->version};
 }
 
 snapshot store::at(std::chrono::system_clock::time_point time) const {
@@ -140,12 +140,12 @@ snapshot store::at(std::chrono::system_clock::time_point time) const {
   const auto tag = c.tags().find_at_time(ns);
   if (!tag) raise(errc::unknown_tag, "no tag was made at or before {} ns since 1970", ns);
   c.check_readable(tag->version);
-  return {pin(c.pins()), tag->version};
+  return {c.take_pin(), tag->version};
 }
 
 snapshot store::latest() const {
   auto& c = writable();
-  return {pin(c.pins()), c.close_version()};
+  return {c.take_pin(), c.close_version()};
 }
 
 key_history store::history(std::string_view key) const {
@@ -163,7 +163,7 @@ diff_range store::diff(version before, version after, key_bounds bounds) const {
   const auto& c = core();
   c.check_readable(before);
   c.check_readable(after);
-  return {pin(c.pins()), before, after, std::move(bounds)};
+  return {c.take_pin(), before, after, std::move(bounds)};
 }
 
 // ---- Tags and versions ----

@@ -5,7 +5,7 @@
 
 namespace icecore::stratum {
 
-strata::strata(std::vector<packed_extent> all) : extents_(std::move(all)) {
+strata::strata(std::vector<packed_extent> all, std::shared_ptr<frame_cache> frames) : extents_(std::move(all)) {
   for (std::uint32_t i = 0; i < extents(); ++i) {
     const extent& e = extent_at(i);
     if (i == 0 || stratum_of(i) != stratum_of(i - 1)) strata_.push_back({i, i});
@@ -18,6 +18,8 @@ strata::strata(std::vector<packed_extent> all) : extents_(std::move(all)) {
     key_bytes_ += e.header().key_bytes - (goes_on ? e.first_key().size() : 0);
     value_bytes_ += e.header().value_bytes;
     bytes_ += e.header().size;
+    media_bytes_ += e.media_size();
+    if (e.is_compressed()) frames_ = frames;
     greatest_ = std::max<version>(greatest_, e.header().greatest);
   }
 }

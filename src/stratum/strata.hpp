@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "stratum/extent.hpp"
+#include "stratum/frames/frame_cache.hpp"
 
 namespace icecore::stratum {
 
@@ -47,7 +48,7 @@ struct packed_extent {
 class strata {
  public:
   /// In the order of strata, then of keys. No block is read.
-  explicit strata(std::vector<packed_extent> all);
+  explicit strata(std::vector<packed_extent> all, std::shared_ptr<frame_cache> frames = nullptr);
 
   /// The newest record of `key` whose version is at most `v`.
   [[nodiscard]] std::optional<record_place> find(std::string_view key, version v) const;
@@ -87,7 +88,11 @@ class strata {
   [[nodiscard]] std::uint64_t removals() const noexcept { return removals_; }
   [[nodiscard]] std::uint64_t key_bytes() const noexcept { return key_bytes_; }
   [[nodiscard]] std::uint64_t value_bytes() const noexcept { return value_bytes_; }
+  /// As they are inflated.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t media_bytes() const noexcept { return media_bytes_; }
+  /// Into which compressed extents are inflated; null if none is compressed.
+  [[nodiscard]] frame_cache* frames() const noexcept { return frames_.get(); }
   /// The greatest version of a record; 0 if there is none.
   [[nodiscard]] version greatest() const noexcept { return greatest_; }
 
@@ -106,6 +111,7 @@ class strata {
   [[nodiscard]] std::optional<record_place> find_in(std::uint32_t stratum, const sought_key& key, version v) const;
   [[nodiscard]] std::optional<record_place> find_from(std::uint32_t stratum, const sought_key& key, version v) const;
 
+  std::shared_ptr<frame_cache> frames_;
   std::vector<packed_extent> extents_;
   std::vector<first_record> firsts_;  // by extent
   std::vector<range> strata_;
@@ -115,6 +121,7 @@ class strata {
   std::uint64_t key_bytes_ = 0;
   std::uint64_t value_bytes_ = 0;
   std::uint64_t bytes_ = 0;
+  std::uint64_t media_bytes_ = 0;
   version greatest_ = 0;
 };
 

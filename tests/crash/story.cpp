@@ -262,7 +262,10 @@ class runner {
         close(done);
         done.what = "close, compact and open";
         static_cast<void>(compact(path_, opening_options(into_.how, machine::recorded),
-                                  {.whole = number % 4 == 1, .threads = 1, .on_progress = {}}));
+                                  {.whole = number % 4 == 1,
+                                   .threads = 1,
+                                   .compression = number % 3 == 0 ? compression::zstd : compression::none,
+                                   .on_progress = {}}));
         open();
         break;
     }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from . import _native, checks, columns
-from .errors import LockedError
+from .errors import InvalidArgumentError, LockedError
 from .information import CompactionReport
 from .opening import Path, Placements, Progress, crash_number, path_bytes, placement_list
 from .store import explained
+
+COMPRESSIONS = ("none", "zstd")  #: as the numbers of icecore::compression
 
 
 def compact(
@@ -14,6 +16,8 @@ def compact(
     *,
     whole: bool = False,
     threads: int = 0,
+    compression: str = "none",
+    compression_level: int = 3,
     placements: Placements = (),
     crash: str = "unknown",
     on_progress: Progress | None = None,
@@ -26,6 +30,8 @@ def compact(
     takes the space of what is packed twice. A crash leaves it as it was before, or as it is afterwards.
 
     ``whole`` packs once more what is packed already, so that there is one stratum. ``threads``: 0 for all cores.
+    ``compression``: "zstd" compresses what is packed now, at ``compression_level`` (1 to 19; a greater one takes more
+    time for less space); it is inflated when it is read (``block_cache_bytes`` of ``stats()``). "none" does not.
     ``placements`` and ``crash`` as in ``open``. A long call calls ``on_progress(what, done, total, unit)``.
 
     >>> store.close()
@@ -42,11 +48,18 @@ def compact(
     """
     if not isinstance(whole, bool):
         raise TypeError(f"whole must be a bool, not {type(whole).__name__}")
+    if compression not in COMPRESSIONS:
+        raise InvalidArgumentError(f"compression must be one of {', '.join(COMPRESSIONS)}, not {compression!r}")
+    level = checks.whole_number(compression_level, "compression_level")
+    if not 1 <= level <= 19:
+        raise InvalidArgumentError(f"compression_level must be from 1 to 19, not {level}")
     try:
         told = _native.compact_dict(
             path_bytes(path),
             whole,
             columns.thread_count(threads),
+            COMPRESSIONS.index(compression),
+            level,
             on_progress,
             placement_list(placements),
             crash_number(crash),

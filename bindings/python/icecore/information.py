@@ -185,6 +185,11 @@ class Statistics:
     packed_keys: int  #: of ``keys``, those that are packed; a key counts in each stratum that has it
     packed_records: int  #: of ``records``, those that are packed
     packed_bytes: int  #: which these take, with what leads to them
+    packed_inflated_bytes: int  #: which they would take if nothing were compressed
+    block_cache_bytes_max: int  #: the bound of what is inflated of them; 0: nothing is compressed
+    block_cache_bytes: int  #: inflated now, in memory
+    block_cache_hits: int  #: a block was read for the first time, and was inflated already
+    block_cache_misses: int  #: it had to be inflated
     strata: int  #: in which they lie
     recovery_seconds: float
     recovered_from_crash: bool

@@ -53,6 +53,11 @@ nb::dict dict_of(const statistics& s) {
   d["packed_keys"] = s.packed_keys;
   d["packed_records"] = s.packed_records;
   d["packed_bytes"] = s.packed_bytes;
+  d["packed_inflated_bytes"] = s.packed_inflated_bytes;
+  d["block_cache_bytes_max"] = s.block_cache_bytes_max;
+  d["block_cache_bytes"] = s.block_cache_bytes;
+  d["block_cache_hits"] = s.block_cache_hits;
+  d["block_cache_misses"] = s.block_cache_misses;
   d["strata"] = s.strata;
   d["recovery_seconds"] = s.recovery_seconds;
   d["recovered_from_crash"] = s.recovered_from_crash;
@@ -155,15 +160,19 @@ named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, pr
   return dict_of(report);
 }
 
-named_values compact_path(const nb::bytes& path, bool whole, unsigned threads, progress_like on_progress,
-                          const placement_pairs& placements, int crash) {
+named_values compact_path(const nb::bytes& path, bool whole, unsigned threads, int compression, int level,
+                          progress_like on_progress, const placement_pairs& placements, int crash) {
   progress_adapter progress(on_progress);
   options opening;
   opening.on_progress = progress.function();
   opening.placements = placements_of(placements);
   opening.crash = static_cast<crash_kind>(crash);
   const std::filesystem::path file(std::string(path.c_str(), path.size()));
-  const compaction_options how{.whole = whole, .threads = threads, .on_progress = progress.function()};
+  const compaction_options how{.whole = whole,
+                               .threads = threads,
+                               .compression = static_cast<icecore::compression>(compression),
+                               .compression_level = level,
+                               .on_progress = progress.function()};
   compaction_report done;
   {
     const nb::gil_scoped_release released;
@@ -251,8 +260,8 @@ void bind_information(store_class& c, nb::module_& m) {
            })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none(), nb::arg("moved"));
-  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("threads"),
-        nb::arg("on_progress").none(), nb::arg("placements"), nb::arg("crash"));
+  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("threads"), nb::arg("compression"),
+        nb::arg("level"), nb::arg("on_progress").none(), nb::arg("placements"), nb::arg("crash"));
   m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none(),
         nb::arg("placements"), nb::arg("moved"), nb::arg("crash"));
 }

@@ -108,7 +108,8 @@ void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
 
 void name_manifest(format::root& r, const manifest& m) noexcept {
   r.manifest = m.number;
-  r.version_major = std::max(r.version_major, format::version_major_with_manifest);
+  r.version_major = std::max(r.version_major,
+                             m.is_compressed ? format::version_major_with_frames : format::version_major_with_manifest);
 }
 
 std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept {

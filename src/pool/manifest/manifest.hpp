@@ -23,9 +23,10 @@ namespace icecore {
 
 struct manifest {
   std::uint32_t number = 0;
-  std::uint32_t era = 0;     ///< segments of records and of indexes of another one are free space
-  version greatest = 0;      ///< version of a record in the extents
-  link segment = null_link;  ///< in which it lies
+  std::uint32_t era = 0;       ///< segments of records and of indexes of another one are free space
+  version greatest = 0;        ///< version of a record in the extents
+  bool is_compressed = false;  ///< an extent is; told to name_manifest(), not kept
+  link segment = null_link;    ///< in which it lies
   std::vector<format::named_extent> extents{};
 
   /// Whether a packed segment, or one with a manifest, is part of the store.

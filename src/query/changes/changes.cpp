@@ -198,7 +198,7 @@ change_range store::changes(version after, version up_to, key_bounds bounds) con
     raise(errc::invalid_argument, "changes after version {} up to version {}: the second must not be smaller", after,
           up_to);
   }
-  return {pin(c.pins()), after, up_to, std::move(bounds), filter()};
+  return {c.take_pin(), after, up_to, std::move(bounds), filter()};
 }
 
 }  // namespace icecore

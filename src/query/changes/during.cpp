@@ -113,7 +113,7 @@ stretch_range store::during(const filter& condition, version from, version up_to
   if (up_to < from) {
     raise(errc::invalid_argument, "versions from {} to {}: the second must not be smaller", from, up_to);
   }
-  return {pin(c.pins()), from, up_to, std::move(bounds), condition};
+  return {c.take_pin(), from, up_to, std::move(bounds), condition};
 }
 
 }  // namespace icecore

@@ -208,7 +208,7 @@ std::vector<std::optional<result_number>> many_versions::max(const filter& condi
 many_versions store::each(std::vector<version> versions) const {
   const auto& c = core();
   for (const version v : versions) c.check_readable(v);
-  return {pin(c.pins()), std::move(versions)};
+  return {c.take_pin(), std::move(versions)};
 }
 
 }  // namespace icecore

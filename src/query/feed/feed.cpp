@@ -84,7 +84,7 @@ std::unique_ptr<kept_feed> found_feed(const detail::store_core& core, std::strin
 
 feed opened(detail::store_core& core, std::unique_ptr<kept_feed> kept, filter where, const detail::feed_reading& how) {
   auto reader = std::make_unique<feed_reader>(core, std::move(where), kept->place(), how);
-  return {pin(core.pins()), std::move(reader), std::move(kept)};
+  return {core.take_pin(), std::move(reader), std::move(kept)};
 }
 
 std::unique_ptr<kept_feed> make_feed(detail::store_core& core, const feed_request& what) {
@@ -115,7 +115,7 @@ feed store::feed(const feed_request& what) const {
     const feed_position place = what.token.empty()
                                     ? begin_of(core, what)
                                     : position_of(detail::identity_of(core, what.where, what.secret), what.token);
-    return {pin(core.pins()), std::make_unique<feed_reader>(core, what.where, place, how), nullptr};
+    return {core.take_pin(), std::make_unique<feed_reader>(core, what.where, place, how), nullptr};
   }
   if (!what.token.empty()) {
     raise(errc::invalid_argument, "feed '{}' keeps its place in the store; a token is for feeds without a name",

@@ -118,7 +118,7 @@ query store::start(const query_request& what) {
   made.within = hull(what.where.program().key_ranges());
   made.borders = borders_of(core, made.within);
   if (!writes_are_durable) core.sync();  // a power cut cannot take the version any more
-  return {pin(core.pins()), all.add(made, what.where)};
+  return {core.take_pin(), all.add(made, what.where)};
 }
 
 query store::start_stored(std::span<const std::byte> question) {
@@ -137,7 +137,7 @@ query store::start_stored(std::span<const std::byte> question) {
   made.created_ns = now_ns();
   made.borders = borders_of(core, made.within);
   core.sync();
-  return {pin(core.pins()), all.add(made, std::nullopt)};
+  return {core.take_pin(), all.add(made, std::nullopt)};
 }
 
 query store::query(std::string_view name, const function_resolver& functions) const {
@@ -145,14 +145,14 @@ query store::query(std::string_view name, const function_resolver& functions) co
   c.check_usable();
   auto found = query_catalog::of(c).find(name);
   if (functions) static_cast<void>(found->where(functions));
-  return {pin(c.pins()), std::move(found)};
+  return {c.take_pin(), std::move(found)};
 }
 
 std::vector<icecore::query> store::queries() const {
   const auto& c = core();
   c.check_usable();
   std::vector<icecore::query> all;
-  for (auto& q : query_catalog::of(c).all()) all.emplace_back(pin(c.pins()), std::move(q));
+  for (auto& q : query_catalog::of(c).all()) all.emplace_back(c.take_pin(), std::move(q));
   return all;
 }
 

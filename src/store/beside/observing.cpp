@@ -92,7 +92,7 @@ std::unique_ptr<store_core> open_observing(std::unique_ptr<pool_set> opened, man
   own.records = std::move(records);
   own.newest = now.version;
   parts.packing = std::move(packing);
-  parts.packed = open_strata(pools, parts.packing);
+  parts.packed = open_strata(pools, parts.packing, opening.block_cache_bytes);
   const format::root root = pools.roots().read();
   const unsigned threads = threads_for(pools, opening);
 

@@ -64,7 +64,7 @@ void check_packed(const pool_set& in, verify_report& report) {
       const auto extent = detail::open_extent(in, each);
       report.entries += extent->header().keys;
       report.records += extent->header().records;
-      report.bytes += extent->header().size;
+      report.bytes += extent->media_size();
       const stratum::block first = extent->block_at(0);
       if (first.row_at(first.rows_begin(0)).record.stamped != each.first) {
         note(each.segment, "the manifest does not say what the packed records begin with");

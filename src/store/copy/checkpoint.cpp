@@ -58,7 +58,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     raise(errc::missing_file, "{}; a checkpoint needs all files of the store", pool_->missing().front().what);
   }
   auto made = std::make_shared<checkpoint_cut>();
-  made->of_store = pin(*pins_);
+  made->of_store = take_pin();
   if (!beside_writer_) {  // there they change without the lock of this process
     query_space queries(*pool_, shared_->queries);
     made->queries = query_cut(queries, !read_only());  // first: their versions are closed at the cut

@@ -207,7 +207,7 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   parts.hash_seed = hash_seed_for(parts.kind, root, opening);
   parts.accepts_damage = opening.accept_damage;
   parts.packing = manifest_of(*pool);
-  parts.packed = open_strata(*pool, parts.packing);
+  parts.packed = open_strata(*pool, parts.packing, opening.block_cache_bytes);
   pool->set_era(parts.packing.era);
   if (pool->shared() && pool->durability().deferred) parts.synced = std::make_unique<durable_point>();
   parts.memory = std::move(memory);

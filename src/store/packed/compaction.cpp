@@ -32,6 +32,8 @@
 #include "store/engine.hpp"
 #include "store/packed/packed_sources.hpp"
 #include "store/read/sorted_keys.hpp"
+#include "stratum/frames/frame_format.hpp"
+#include "stratum/frames/frame_writer.hpp"
 #include "stratum/merge/merge.hpp"
 
 namespace icecore {
@@ -84,8 +86,10 @@ class segment_target final : public stratum::extent_target {
  public:
   /// `seed_start` and `count` make seeds that no other extent of this store has.
   segment_target(pool_set& pools, std::uint16_t file, std::uint32_t seed_start, std::atomic<std::uint32_t>& count,
-                 building_room& memory)
-      : pools_(&pools), file_(file), seed_start_(seed_start), count_(&count), memory_(&memory) {}
+                 building_room& memory, const compaction_options& how)
+      : pools_(&pools), file_(file), seed_start_(seed_start), count_(&count), memory_(&memory) {
+    if (how.compression == compression::zstd) frames_.emplace(how.compression_level);
+  }
 
   room begin(std::uint64_t at_least) override {
     // relaxed: only the number matters
@@ -93,12 +97,16 @@ class segment_target final : public stratum::extent_target {
     return {memory_->get(std::max(extent_bytes, at_least)), seed_};
   }
   void complete(std::uint64_t size) override {
-    const std::span<const std::byte> bytes = memory_->get(0).first(size);
-    const segment s = pools_->allocate(size, file_, format::packed_segment_magic, {});
-    made_.push_back({s.offset, size, seed_, 0, header_crc_of(bytes), 0, 0});
-    static_cast<void>(
-        pools_->of(s.offset).store_value(s.first_record(), {reinterpret_cast<const char*>(bytes.data()), size}));
-    pools_->persist().flush(pools_->at(s.first_record()), size);
+    std::span<const std::byte> bytes = memory_->get(0).first(size);
+    if (frames_) {
+      frames_->write(bytes, seed_, framed_);
+      bytes = framed_;
+    }
+    const segment s = pools_->allocate(bytes.size(), file_, format::packed_segment_magic, {});
+    made_.push_back({s.offset, bytes.size(), seed_, 0, header_crc_of(bytes), 0, 0});
+    static_cast<void>(pools_->of(s.offset).store_value(s.first_record(),
+                                                       {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    pools_->persist().flush(pools_->at(s.first_record()), bytes.size());
     pools_->persist().fence();
     pools_->grow_ahead(s.offset);
     memory_->clear();
@@ -106,6 +114,7 @@ class segment_target final : public stratum::extent_target {
   [[nodiscard]] const std::vector<format::named_extent>& made() const noexcept { return made_; }
 
  private:
+  static_assert(offsetof(format::framed_header, crc) == offsetof(format::extent_header, crc));
   [[nodiscard]] static std::uint32_t header_crc_of(std::span<const std::byte> extent) noexcept {
     std::uint32_t crc;
     std::memcpy(&crc, extent.data() + offsetof(format::extent_header, crc), sizeof crc);
@@ -118,6 +127,8 @@ class segment_target final : public stratum::extent_target {
   std::atomic<std::uint32_t>* count_;
   building_room* memory_;
   std::uint32_t seed_ = 0;
+  std::optional<stratum::frame_writer> frames_;  // if extents are compressed
+  std::vector<std::byte> framed_;                // the one that is written
   std::vector<format::named_extent> made_;
 };
 
@@ -226,6 +237,7 @@ class packing {
                                                          young_records() / records_per_range_min + packed_ranges());
     if (threads == 1 || wanted < 2) return;
     std::shared_ptr<const sorted_keys> kept;
+    const pin holds = core_->take_pin();
     for (const link l : in_key_order(engine, kept, threads).split_points(wanted - 1)) {
       std::string key(engine.key_of(l));
       if (key.empty() || (!parts_.back().from.empty() && key <= parts_.back().from)) continue;
@@ -255,7 +267,7 @@ class packing {
       building_room memory;
       // relaxed: only a work counter
       for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts_.size();) {
-        segment_target target(*pools_, pools_->number_for(thread), seed_start, extents, memory);
+        segment_target target(*pools_, pools_->number_for(thread), seed_start, extents, memory, *how_);
         try {
           totals[i] = merge_part(engine, young, parts_[i], target, thread);
         } catch (...) {
@@ -267,7 +279,9 @@ class packing {
     });
     for (const stratum::merge_totals& t : totals) {
       report_.records += t.kept;
-      report_.bytes_written += t.bytes;
+    }
+    for (const key_part& part : parts_) {
+      for (const format::named_extent& e : part.made) report_.bytes_written += e.size;
     }
   }
 
@@ -278,7 +292,7 @@ class packing {
     std::vector<std::unique_ptr<stratum_records>> older;
     std::vector<stratum::record_source*> sources{&first};
     for (std::size_t s = 0; s < merged_strata_; ++s) {
-      older.push_back(std::make_unique<stratum_records>(*core_->packed(), core_->packed()->all()[s], part.from));
+      older.push_back(std::make_unique<stratum_records>(*core_, core_->packed()->all()[s], part.from));
       sources.push_back(older.back().get());
     }
     const stratum::kept_versions all = stratum::kept_versions::all();
@@ -308,9 +322,10 @@ class packing {
       }
     }
     note_beginnings(next);
-    const auto strata = open_strata(*pools_, next);  // what was written can be read
+    const auto strata = open_strata(*pools_, next, 0);  // what was written can be read
     if (strata != nullptr) {
       next.greatest = strata->greatest();
+      next.is_compressed = strata->frames() != nullptr;
       report_.strata = strata->all().size();
       for (std::uint32_t i = 0; !strata->all().empty() && i < strata->all().front().end; ++i) {
         report_.keys += strata->extent_at(i).header().keys - (strata->goes_on(i) ? 1 : 0);
@@ -436,6 +451,14 @@ compaction_report compact(const std::filesystem::path& path, const options& open
   if (!opening.shared_as.empty()) {
     raise(errc::invalid_argument, "{}: a store is packed by one process alone; do not share it meanwhile",
           path.native());
+  }
+  if (how.compression_level < compression_level_min || how.compression_level > compression_level_max) {
+    raise(errc::invalid_argument, "compact: compression_level is {}; it must be from {} to {}", how.compression_level,
+          compression_level_min, compression_level_max);
+  }
+  if (how.compression > compression::zstd) {
+    raise(errc::invalid_argument, "compact: compression is {}; it must be 0 (none) or 1 (zstd)",
+          static_cast<unsigned>(how.compression));
   }
   options writing = opening;
   writing.access = access::read_write;

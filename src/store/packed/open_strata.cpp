@@ -1,5 +1,8 @@
 #include "store/packed/open_strata.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -7,25 +10,42 @@
 
 namespace icecore::detail {
 
-std::unique_ptr<const stratum::extent> open_extent(const pool_set& pools, const format::named_extent& of) {
+namespace {
+
+/// An eighth of the machine's memory, but no more than 1 GiB.
+std::uint64_t usual_block_cache_bytes() noexcept {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page = ::sysconf(_SC_PAGESIZE);
+  constexpr std::uint64_t most = std::uint64_t{1} << 30;
+  if (pages <= 0 || page <= 0) return most;
+  return std::min(most, static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) / 8);
+}
+
+}  // namespace
+
+std::unique_ptr<const stratum::extent> open_extent(const pool_set& pools, const format::named_extent& of,
+                                                   std::shared_ptr<stratum::frame_cache> frames) {
   const link at = of.segment + sizeof(format::segment_header);
   auto made = std::make_unique<const stratum::extent>(
-      std::span<const std::byte>(pools.at(at), of.size),
-      stratum::extent_place{.file = pools.origin(at), .offset = link_offset(at), .seed = of.seed});
-  if (made->header().crc != of.header_crc || made->header().size != of.size) {
+      stratum::extent::open({pools.at(at), of.size},
+                            {.file = pools.origin(at), .offset = link_offset(at), .seed = of.seed}, std::move(frames)));
+  if (made->media_crc() != of.header_crc || made->media_size() != of.size) {
     raise(errc::damaged, "{}: damaged at byte {} (packed records): these are not the ones that the manifest names",
           pools.origin(at), link_offset(at));
   }
   return made;
 }
 
-std::unique_ptr<const stratum::strata> open_strata(const pool_set& pools, const manifest& of) {
+std::unique_ptr<const stratum::strata> open_strata(const pool_set& pools, const manifest& of,
+                                                   std::uint64_t block_cache_bytes) {
   if (of.extents.empty()) return nullptr;
+  const auto frames =
+      std::make_shared<stratum::frame_cache>(block_cache_bytes != 0 ? block_cache_bytes : usual_block_cache_bytes());
   std::vector<stratum::packed_extent> all;
   for (const format::named_extent& each : of.extents) {
-    all.push_back({each.stratum, each.first, each.goes_on != 0, open_extent(pools, each)});
+    all.push_back({each.stratum, each.first, each.goes_on != 0, open_extent(pools, each, frames)});
   }
-  return std::make_unique<const stratum::strata>(std::move(all));
+  return std::make_unique<const stratum::strata>(std::move(all), frames);
 }
 
 }  // namespace icecore::detail

@@ -2,7 +2,7 @@
 // version descending).
 //
 //   generation_records<Engine> young(engine, links, from);   // links: the generation's entries in key order
-//   stratum_records old(strata, strata.all()[i], from);
+//   stratum_records old(core, core.packed()->all()[i], from);
 //
 // Threads: one object, one thread. Nobody writes meanwhile.
 #pragma once
@@ -50,6 +50,7 @@ class generation_records final : public stratum::record_source {
   /// Whether there was no value before this removal; other records of its version do not count.
   [[nodiscard]] bool changes_nothing(link removal, version of) const {
     const auto& all = engine_->histories();
+    const pin holds = engine_->take_pin();
     link before = all.older(removal);
     while (before != null_link && (all.stamp_of(before) == of || all.stamp_of(before) == 0)) before = all.older(before);
     return before == null_link || all.is_removal(before);
@@ -103,12 +104,13 @@ class generation_records final : public stratum::record_source {
   stratum::packed_record packed_;
 };
 
+/// What was inflated of an extent may be given back when the next one begins.
 class stratum_records final : public stratum::record_source {
  public:
-  stratum_records(const stratum::strata& of, const stratum::strata::range& extents, std::string_view from)
-      : of_(&of), extent_(extents.begin), end_(extents.end) {
-    if (const std::uint32_t first = of.extent_for(extents, from, version_max); first != extents.end) extent_ = first;
-    in_ = std::make_unique<stratum::extent_records>(of.extent_at(extent_), from);
+  stratum_records(const store_core& core, const stratum::strata::range& extents, std::string_view from)
+      : core_(&core), of_(core.packed()), extent_(extents.begin), end_(extents.end), holds_(core.take_pin()) {
+    if (const std::uint32_t first = of_->extent_for(extents, from, version_max); first != extents.end) extent_ = first;
+    in_ = std::make_unique<stratum::extent_records>(of_->extent_at(extent_), from);
     pass_ends();
   }
 
@@ -123,13 +125,16 @@ class stratum_records final : public stratum::record_source {
  private:
   void pass_ends() {
     while (in_->at_end() && extent_ + 1 < end_) {
+      holds_ = core_->take_pin();
       in_ = std::make_unique<stratum::extent_records>(of_->extent_at(++extent_));
     }
   }
 
+  const store_core* core_;
   const stratum::strata* of_;
   std::uint32_t extent_;
   std::uint32_t end_;
+  pin holds_;
   std::unique_ptr<stratum::extent_records> in_;
 };
 

@@ -25,7 +25,7 @@ void frame_cache::bring(const framed_blocks& of, std::uint32_t frame) {
   const bool was_there = hold(lock, of, frame);
   ++(was_there ? counts_.hits : counts_.misses);
   --of.frames_[frame].users;
-  if (!was_there) make_room();
+  if (!was_there || counts_.bytes > bound_) make_room();
 }
 
 bool frame_cache::hold(std::unique_lock<std::mutex>& lock, const framed_blocks& of, std::uint32_t frame) {

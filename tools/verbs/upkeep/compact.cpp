@@ -1,6 +1,7 @@
 // compact: packs what a store holds, so that it takes less space and is scanned faster.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -20,6 +21,8 @@ struct compact_arguments {
   write_arguments write;
   bool whole = false;
   unsigned threads = 0;
+  bool compress = false;
+  unsigned level = 3;
   cli::format format = cli::format::table;
 };
 
@@ -51,8 +54,12 @@ exit_code pack(const compact_arguments& a) {
     bar.retitle(p.what, p.total, p.unit == "bytes" ? "B" : p.unit);
     bar.update(p.done);
   };
-  const compaction_report report = icecore::compact(a.store, options_to_write(a.write, creation::open_existing),
-                                                    {.whole = a.whole, .threads = a.threads, .on_progress = tell});
+  compaction_options how{.whole = a.whole, .threads = a.threads, .on_progress = tell};
+  if (a.compress) {
+    how.compression = compression::zstd;
+    how.compression_level = static_cast<int>(std::min(a.level, 1000U));  // compact() says what is too much
+  }
+  const compaction_report report = icecore::compact(a.store, options_to_write(a.write, creation::open_existing), how);
   bar.finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (a.format == cli::format::json) {
@@ -71,11 +78,16 @@ void add_compact_verb(command_line& line) {
       "compact", "Pack a store: its versions then take less space and are scanned faster",
       "  icecore compact model.ice\n"
       "  icecore compact model.ice --whole               # what is packed already, too: all in one stratum\n"
+      "  icecore compact model.ice --compress            # smaller; reading inflates what it needs\n"
       "  icecore compact model.ice -o json | jq .bytes_after\n"
       "Every version stays, and the store is used as before. No other process may have the store open; on the way it\n"
       "takes the space of what is packed twice. If the command is killed, the store is as before or as afterwards.");
   verb.add_store(a->store);
   verb.add_flag("--whole", a->whole, "Pack once more what is packed already, so that there is one stratum");
+  const option compress = verb.add_flag("--compress", a->compress, "Compress what is packed now, by zstd");
+  verb.add_option("--level", a->level, "zstd's level, from 1 to 19: a greater one takes more time for less space; 3")
+      .type_name("N")
+      .needs(compress);
   verb.add_option("--threads", a->threads, "Threads; 0: all cores").type_name("N");
   verb.add_changing(a->write);
   verb.add_format(a->format);

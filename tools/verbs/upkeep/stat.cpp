@@ -68,8 +68,13 @@ double bytes_a_key(std::uint64_t bytes, const statistics& s) {
 
 std::string packed_in_words(const statistics& s) {
   if (s.strata == 0) return "none";
-  return fmt::format("{} of the records, {} in {}", grouped(s.packed_records), bytes_in_words(s.packed_bytes),
-                     s.strata == 1 ? "1 stratum" : fmt::format("{} strata", s.strata));
+  const std::string strata = s.strata == 1 ? "1 stratum" : fmt::format("{} strata", s.strata);
+  const std::string compressed =
+      s.packed_bytes == s.packed_inflated_bytes
+          ? ""
+          : fmt::format(", compressed, {} inflated", bytes_in_words(s.packed_inflated_bytes));
+  return fmt::format("{} of the records, {} in {}{}", grouped(s.packed_records), bytes_in_words(s.packed_bytes), strata,
+                     compressed);
 }
 
 void print_json(const statistics& s, const version_ranges& lost) {
@@ -90,6 +95,9 @@ void print_json(const statistics& s, const version_ranges& lost) {
   line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
   line.add("packed_keys", s.packed_keys).add("packed_records", s.packed_records);
   line.add("packed_bytes", s.packed_bytes).add("strata", s.strata);
+  line.add("packed_inflated_bytes", s.packed_inflated_bytes).add("block_cache_bytes_max", s.block_cache_bytes_max);
+  line.add("block_cache_bytes", s.block_cache_bytes);
+  line.add("block_cache_hits", s.block_cache_hits).add("block_cache_misses", s.block_cache_misses);
   line.add("recovered_from_crash", s.recovered_from_crash).add("recovered_instantly", s.recovered_instantly);
   line.add("opening_seconds", s.recovery_seconds);
   out().line(line.add("durability", durability).text());
@@ -133,6 +141,11 @@ void print_table(const statistics& s, const version_ranges& lost) {
                                bytes_in_words(f.used_bytes), f.node < 0 ? "" : fmt::format(", NUMA node {}", f.node)));
   }
   line("packed", packed_in_words(s));
+  if (s.block_cache_bytes_max != 0) {
+    line("block cache", fmt::format("{} of {}, {} hits, {} misses", bytes_in_words(s.block_cache_bytes),
+                                    bytes_in_words(s.block_cache_bytes_max), grouped(s.block_cache_hits),
+                                    grouped(s.block_cache_misses)));
+  }
   line("index", fmt::format("{}, {}, {:.1f} B a key", index_name(s.index), bytes_in_words(s.index_bytes),
                             bytes_a_key(s.index_bytes, s)));
   const std::uint64_t huge_page_bytes = process_huge_page_bytes();

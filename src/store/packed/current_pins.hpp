@@ -1,0 +1,71 @@
+// The pins of an open store, in tables of which each is newer than the one before: so that who gives inflated memory
+// back knows which pins are older than what it did (stratum/frames/frame_cache.hpp).
+//
+//   current_pins pins(core, what_views_lead_into);
+//   const pin holds = pins.take();                  // in the newest table
+//   const auto number = pins.renew();               // later pins are in a newer one
+//   if (number && pins.none_before(*number)) ...    // nobody looks at what was shown before
+//
+// A pin is taken in the newest table, and then looks again whether that still is the newest one. renew() makes another
+// table the newest, and lets every thread of the process pass a memory barrier. So either the look sees the new table,
+// and the pin is taken there instead; or the pin was counted before renew() returned, and none_before() sees it. Once
+// an older table counts no pin, it never has one again: there is none to copy. So it is retired, and may be used again.
+//
+// A store whose packed records are not compressed has one table all the time.
+//
+// Threads: any, but for the constructor and retire(). Cost: take() that of pin_table, and two reads. renew() a system
+// call; the others 144 cache lines for each table that has pins.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "icecore/pin.hpp"
+#include "store/read/pin_table.hpp"
+#include "stratum/frames/frame_cache.hpp"
+
+namespace icecore::detail {
+
+class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers {
+ public:
+  current_pins(const store_core& core, pin_table::memory views_lead_into);
+  ~current_pins() override { retire(); }
+  current_pins(const current_pins&) = delete;
+  current_pins& operator=(const current_pins&) = delete;
+
+  [[nodiscard, gnu::always_inline]] pin take() const noexcept {
+    for (;;) {
+      pin_table* const newest = newest_.load(std::memory_order_acquire);
+      newest->take();
+      // acquire: what renew()'s caller did before
+      if (newest_.load(std::memory_order_acquire) == newest) [[likely]]
+        return pin::adopt(newest);
+      newest->release();
+    }
+  }
+  /// The core ends: pin_table::retire() for all tables.
+  void retire() noexcept;
+  /// Never less than the number of pins at some moment of the call.
+  [[nodiscard]] std::uint64_t live() const noexcept;
+
+  std::optional<std::uint64_t> renew() override;
+  bool none_before(std::uint64_t number) override;
+  [[nodiscard]] bool any() const override { return live() != 0; }
+
+ private:
+  struct numbered {
+    std::uint64_t number;
+    pin_table* table;
+  };
+  const store_core* core_;
+  pin_table::memory memory_;
+  mutable std::mutex mutex_;  // of what follows
+  std::atomic<pin_table*> newest_;
+  std::uint64_t number_ = 1;     // of the newest table
+  std::vector<numbered> older_;  // those that had pins when they were last counted
+};
+
+}  // namespace icecore::detail
