@@ -205,6 +205,26 @@ TEST_F(Compression, is_kept_by_strata_that_stay_and_goes_when_everything_is_pack
   for (unsigned k = 0; k < keys; ++k) expect_text(s.find(key_of(k), 31)->bytes(), k, 31);
 }
 
+TEST_F(Compression, comes_and_goes_without_a_write_if_everything_is_packed_again) {
+  fill();
+  static_cast<void>(compact(path_, how_));
+  EXPECT_FALSE(compact(path_, how_, compressing()).packed);
+  compaction_options whole = compressing();
+  whole.whole = true;
+  EXPECT_TRUE(compact(path_, how_, whole).packed);
+  EXPECT_FALSE(compact(path_, how_, whole).packed);
+  {
+    const store s(path_, how_);
+    EXPECT_LT(s.stats().packed_bytes * 10, s.stats().packed_inflated_bytes);
+    for (unsigned k = 0; k < keys; ++k) expect_text(s.find(key_of(k), 31)->bytes(), k, 31);
+  }
+  whole.compression = compression::none;
+  EXPECT_TRUE(compact(path_, how_, whole).packed);
+  const store s(path_, how_);
+  EXPECT_EQ(s.stats().packed_bytes, s.stats().packed_inflated_bytes);
+  expect_text(s.find(key_of(5), 31)->bytes(), 5, 31);
+}
+
 TEST_F(Compression, has_levels_and_refuses_others) {
   fill();
   const std::string before = read_file(path_);

@@ -151,7 +151,7 @@ class packing {
     choose_strata();
     const manifest& now = core_->packing();
     report_.strata = core_->packed() == nullptr ? 0 : core_->packed()->all().size();
-    if (young_records() == 0 && merged_strata_ < 2) {
+    if (young_records() == 0 && merged_strata_ < 2 && !changes_form()) {
       core_->close();
       report_.bytes_after = bytes_on_device(*pools_);
       return report_;
@@ -226,6 +226,16 @@ class packing {
       ++merged_strata_;
     }
     total_ = merged;
+  }
+
+  /// Whether a stratum that is packed once more is compressed, and is not to be, or the other way round.
+  [[nodiscard]] bool changes_form() const {
+    const stratum::strata* const packed = core_->packed();
+    if (packed == nullptr || !how_->whole) return false;
+    for (std::uint32_t i = 0; i < packed->extents(); ++i) {
+      if (packed->extent_at(i).is_compressed() != (how_->compression == compression::zstd)) return true;
+    }
+    return false;
   }
 
   /// Where ranges of keys begin, for threads that work side by side.
