@@ -184,6 +184,25 @@ TEST(FramesOfHistories, are_inflated_with_their_ancestors_alone) {
   }
 }
 
+TEST(FramesOfHistories, have_few_ancestors_whatever_histories_lie_before) {
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 6; ++round) {
+    histories_model model;
+    for (int key = 0; key < 12; ++key) {
+      std::string text = random_bytes(random, 500 + random() % 6'000);
+      for (version v = 40 + random() % 400; v > 0; --v) {
+        text[random() % text.size()] ^= 1;
+        model[key_of(key)].emplace_back(v, text);
+      }
+    }
+    const packed p = compressed(pack(model));
+    const extent e = p.open();  // which refuses more
+    for (const auto& [key, history] : model) {
+      for (const auto& one : history) ASSERT_TRUE(e.find(key, one.first)->value == *one.second);
+    }
+  }
+}
+
 // ---- Forged frames ----
 
 struct ForgedFrames : testing::Test {

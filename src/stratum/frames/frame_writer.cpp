@@ -60,6 +60,8 @@ class frame_plan {
     if (bytes + (fence_->place(block + 1) - fence_->place(block)) > frame_bytes_max) return true;
     if (fence_->goes_on(block)) return bytes >= history_bytes;
     const bool begins_history = block + 1 < fence_->blocks() && fence_->goes_on(block + 1);
+    // The eldest ancestor of a history has no parent, so it has nothing of the history before.
+    if (begins_history && fence_->goes_on(first)) return true;
     return bytes >= (begins_history ? short_frame_bytes : unlike_bytes);
   }
   [[nodiscard]] std::uint32_t parent() const noexcept {
