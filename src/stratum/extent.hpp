@@ -156,6 +156,8 @@ class extent {
     return {at, block_at(at).seek(key, fence_.guess(at, key)).at};
   }
   [[nodiscard]] std::uint32_t blocks() const noexcept { return fence_.blocks(); }
+  /// How many keys the block has; it is not read.
+  [[nodiscard]] std::uint32_t keys_in(std::uint32_t block) const noexcept { return fence_.block_at(block).keys; }
   /// The block, checked (E1).
   [[nodiscard]] block block_at(std::uint32_t i) const {
     const std::uint64_t word = checked_[i / 64].load(std::memory_order_acquire);  // E1
@@ -164,6 +166,13 @@ class extent {
   }
 
  private:
+  /// Whether nothing of block `at` is shown at `v`: it has records of one key alone, and all of them are too new, or a
+  /// newer one of them was `shown`. So a scan does not read what it does not need, nor inflate it.
+  [[nodiscard]] bool has_nothing_for(std::uint32_t at, version v, bool shown) const noexcept {
+    if (keys_in(at) != 1) return false;
+    if (shown && fence_.goes_on(at)) return true;
+    return at + 1 < blocks() && fence_.goes_on(at + 1) && fence_.newest(at + 1) >= v;
+  }
   /// A compressed one.
   extent(std::span<const std::byte> media, const format::framed_header& header, extent_place place,
          std::shared_ptr<frame_cache> frames);
@@ -234,6 +243,8 @@ bool extent::for_each_at(version v, std::string_view from, Visit&& visit) const 
   auto [at, first] = seek(sought_key(from));
   bool shown = false;  // whether the last key of the block before has been
   for (; at < fence_.blocks(); ++at, first = 0) {
+    if (!fence_.goes_on(at)) shown = false;
+    if (first == 0 && has_nothing_for(at, v, shown)) continue;
     const block b = block_at(at);
     if (shown && fence_.goes_on(at)) first = 1;
     if (!b.for_each_at(v, first, visit)) return false;

@@ -91,7 +91,7 @@ void stratum_walk::next_block() {
 
 void stratum_walk::next() {
   ++key_;
-  while (extent_ != range_.end && key_ >= now().keys()) next_block();
+  while (extent_ != range_.end && key_ >= of_->extent_at(extent_).keys_in(block_)) next_block();
 }
 
 void stratum_walk::to_last_of_block_before() {
@@ -104,7 +104,7 @@ void stratum_walk::to_last_of_block_before() {
     block_ = of_->extent_at(extent_).blocks();
   }
   --block_;
-  key_ = now().keys() - 1;
+  key_ = of_->extent_at(extent_).keys_in(block_) - 1;
 }
 
 void stratum_walk::to_first_of_key() {
@@ -130,13 +130,13 @@ void stratum_walk::seek(std::string_view key) {
   const auto [block, at] = of_->extent_at(extent_).seek(sought_key(key));
   block_ = block;
   key_ = at;
-  while (extent_ != range_.end && key_ >= now().keys()) next_block();
+  while (extent_ != range_.end && key_ >= of_->extent_at(extent_).keys_in(block_)) next_block();
 }
 
 void stratum_walk::seek_last() {
   extent_ = range_.end - 1;
   block_ = of_->extent_at(extent_).blocks() - 1;
-  key_ = now().keys() - 1;
+  key_ = of_->extent_at(extent_).keys_in(block_) - 1;
   to_first_of_key();
 }
 

@@ -184,6 +184,30 @@ TEST(FramesOfHistories, are_inflated_with_their_ancestors_alone) {
   }
 }
 
+TEST(FramesOfHistories, are_inflated_by_a_scan_only_where_it_shows_something) {
+  std::mt19937_64 random(6);
+  histories_model model;
+  for (int key = 0; key < 10; ++key) {
+    std::string text = random_bytes(random, 9'000);
+    for (version v = 100; v > 0; --v) {
+      text[random() % text.size()] ^= 1;
+      model[key_of(key)].emplace_back(v, text);
+    }
+  }
+  const packed p = compressed(pack(model));
+  for (const version v : {100, 77, 33, 1}) {
+    const auto cache = std::make_shared<frame_cache>(0);
+    const extent e = p.open(cache);
+    int shown = 0;
+    e.for_each_at(v, "", [&](std::string_view key, const packed_record& r) {
+      EXPECT_TRUE(find_in(model, key, v) == as_seen(r)) << key;
+      return ++shown != 0;
+    });
+    EXPECT_EQ(shown, 10);
+    EXPECT_LE(cache->now().misses, 10U) << v;  // and as many ancestors
+  }
+}
+
 TEST(FramesOfHistories, have_few_ancestors_whatever_histories_lie_before) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 6; ++round) {
