@@ -50,6 +50,7 @@ class Icecore(CMakePackage):
     depends_on("re2", when="+filters")
     depends_on("simdjson", when="+filters")
     depends_on("libedit@3.1:")
+    depends_on("zstd")
     depends_on("libgit2@1.1:", when="+git")
     depends_on("ucx", when="+ucx")
     with when("+server"):
@@ -59,7 +60,6 @@ class Icecore(CMakePackage):
         depends_on("boost@1.74:")
         depends_on("prometheus-cpp")
         depends_on("toml11")
-        depends_on("zstd")
 
     requires("%gcc@12:", "%clang@16:", policy="one_of", msg="icecore needs C++20")
 
