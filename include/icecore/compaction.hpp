@@ -3,11 +3,12 @@
 //   const icecore::compaction_report done = icecore::compact("model.ice");
 //   fmt::print("{} records, {} bytes before, {} after\n", done.records, done.bytes_before, done.bytes_after);
 //
-// Nothing is lost: every version shows what it did, and the store is used as before. Packed versions are scanned
-// faster, single ones found somewhat slower (docs/design/0029-compaction-alone.md), and opening does not read them.
-// What is written later is packed by the next call. Of several writes of a key in one version the last one stays, as it
-// is the one that the version shows. A feed that stands between the changes of a version tells that version from its
-// first change again.
+// Nothing is lost unless the store's retention says so (retention.hpp): every version shows what it did, and the store
+// is used as before. Versions that the retention does not keep expire, and what no kept version shows goes. Packed
+// versions are scanned faster, single ones found somewhat slower (docs/design/0029-compaction-alone.md), and opening
+// does not read them. What is written later is packed by the next call. Of several writes of a key in one version the
+// last one stays, as it is the one that the version shows. A feed that stands between the changes of a version tells
+// that version from its first change again.
 //
 // Nobody else may have the store open. Errors: errc::locked if somebody has; those of opening; value_too_large, if a
 // value is longer than packed_value_size_max; no_space. After an error the store is as it was. Durability: a crash at
@@ -44,6 +45,9 @@ struct compaction_options {
   /// Packs what is packed already once more, together with the rest, so that there is one stratum. If not, strata that
   /// are much larger than what is new stay as they are.
   bool whole = false;
+  /// Only counts: the report says what would be packed and what would go, `bytes_after` about what would be left; the
+  /// store stays as it is. It is opened for reading.
+  bool dry_run = false;
   unsigned threads = 0;  ///< 0: as many as there are cores
   /// Of what is packed now. Strata that stay as they are keep what they have; `whole` leaves none of these.
   icecore::compression compression = icecore::compression::none;
@@ -52,14 +56,19 @@ struct compaction_options {
 };
 
 struct compaction_report {
-  bool packed = false;              ///< false: there was nothing to pack, and nothing has changed
-  std::uint64_t keys = 0;           ///< in what was packed now
-  std::uint64_t records = 0;        ///< in what was packed now
-  std::uint64_t strata = 0;         ///< that the store has now
-  version up_to = 0;                ///< all versions up to this one are packed
-  std::uint64_t bytes_before = 0;   ///< that the store's files took on the device, or in memory
-  std::uint64_t bytes_after = 0;    ///< that they take now
-  std::uint64_t bytes_written = 0;  ///< to pack
+  bool packed = false;                 ///< false: there was nothing to pack, and nothing has changed
+  std::uint64_t keys = 0;              ///< in what was packed now
+  std::uint64_t records = 0;           ///< in what was packed now
+  std::uint64_t strata = 0;            ///< that the store has now
+  version up_to = 0;                   ///< all versions up to this one are packed
+  std::uint64_t bytes_before = 0;      ///< that the store's files took on the device, or in memory
+  std::uint64_t bytes_after = 0;       ///< that they take now
+  std::uint64_t bytes_written = 0;     ///< to pack
+  std::uint64_t versions_expired = 0;  ///< by this call; reading them is errc::version_expired from now on
+  std::uint64_t records_dropped = 0;   ///< that no kept version shows, of those that were packed now
+  /// Nothing is left in the files of what went. False: another process reads beside the writer, and keys that were to
+  /// be forgotten are still in what it may look at; a later call erases them.
+  bool erased = true;
 };
 
 [[nodiscard]] compaction_report compact(const std::filesystem::path& path, const options& opening = {},

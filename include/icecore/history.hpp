@@ -31,6 +31,8 @@ class key_history : public std::ranges::view_interface<key_history> {
   [[nodiscard]] iterator begin() &;
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
+  /// Whether records may be missing, because versions up to the newest that this shows have expired.
+  [[nodiscard]] bool thinned() const;
   [[nodiscard]] pinned_list<change> newest_first();
   [[nodiscard]] pinned_list<change> oldest_first();
 

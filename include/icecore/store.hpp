@@ -38,10 +38,12 @@
 
 #include "icecore/checkpoint.hpp"
 #include "icecore/error.hpp"
+#include "icecore/forgetting.hpp"
 #include "icecore/history.hpp"
 #include "icecore/options.hpp"
 #include "icecore/pin.hpp"
 #include "icecore/query.hpp"
+#include "icecore/retention.hpp"
 #include "icecore/snapshot.hpp"
 #include "icecore/value.hpp"
 #include "icecore/version_ranges.hpp"
@@ -162,6 +164,21 @@ class store {
   /// errc::invalid_argument if one of the versions is not closed, or is 0. Cost: two syncs.
   void lose(const version_ranges& versions);
 
+  /// Marks these closed versions as expired, as a compaction does: from now on reading one fails with
+  /// errc::version_expired. For code that copies a store, as lose(). errc::invalid_argument if one of the versions is
+  /// the newest closed one, is not closed, or is 0. Cost: some syncs.
+  void expire(std::span<const version_range> versions);
+
+  /// Sets which closed versions compact() keeps from now on (retention.hpp); all, unless it was called. Durable when it
+  /// returns: a crash meanwhile leaves what was set before, or this. errc::invalid_argument for a negative age, and in
+  /// a process that is attached.
+  void set_retention(const icecore::retention& which);
+
+  /// Removes keys, and has the next compact() erase them from all versions: forgetting.hpp. The request is durable when
+  /// it returns. key_too_long; invalid_argument if nothing is named. Cost: a write for each key that is there, a tag,
+  /// and a sync.
+  forget_report forget(const forget_request& what);
+
   /// Returns when all completed writes survive a power cut, as far as the medium allows. Where durability is deferred,
   /// and in modes other than operation durability, it closes the open version if anything was written in it, because a
   /// power cut takes the store back to a closed version. Calls that wait at the same time in a deferred store share one
@@ -186,7 +203,8 @@ class store {
   /// The newest value.
   [[nodiscard]] std::optional<value> find(std::string_view key) const;
   /// The value in a closed version. errc::version_not_closed if `at` >= clock(); errc::version_lost if a power cut took
-  /// the version. Every function that reads a version fails in these two ways.
+  /// the version; errc::version_expired if compact() gave it up. Every function that reads a version fails in these
+  /// ways.
   [[nodiscard]] std::optional<value> find(std::string_view key, version at) const;
   [[nodiscard]] bool contains(std::string_view key) const { return find(key).has_value(); }
   [[nodiscard]] bool contains(std::string_view key, version at) const { return find(key, at).has_value(); }
@@ -200,8 +218,9 @@ class store {
   pin find_many(std::span<const std::string_view> keys, std::span<const version> at,
                 std::span<std::optional<std::string_view>> out) const;
 
-  /// The snapshot of a closed version. Free. errc::version_not_closed, version_lost, unknown_tag. In a store opened for
-  /// reading, version clock() may be read too, because no process writes; a later writer may still add to that version.
+  /// The snapshot of a closed version. Free. errc::version_not_closed, version_lost, version_expired, unknown_tag. In a
+  /// store opened for reading, version clock() may be read too, because no process writes; a later writer may still add
+  /// to that version.
   [[nodiscard]] snapshot at(version closed) const;
   /// The same for a version given as another type of integer, as the literal 0 is.
   template <std::integral Integer>
@@ -218,7 +237,8 @@ class store {
   /// far.
   [[nodiscard]] snapshot latest() const;
 
-  /// All records of the key. Empty if it was never inserted.
+  /// All records of the key that the store keeps. Empty if it was never inserted. Where versions have expired,
+  /// records of them, and of the versions behind each, may be missing: key_history::thinned().
   [[nodiscard]] key_history history(std::string_view key) const;
 
   /// Every key ever written between the bounds, including removed ones, in key order. With the
@@ -231,8 +251,8 @@ class store {
   [[nodiscard]] diff_range diff(version before, version after, key_bounds bounds = {}) const;
 
   /// All that was written in the versions after `after` up to `up_to`, by key, then by version: include
-  /// icecore/changes.hpp. Both versions must be closed. What power cuts left of versions between them is among it.
-  /// errc::invalid_argument if `up_to` is smaller than `after`.
+  /// icecore/changes.hpp. Both versions must be closed, and none from one to the other may have expired. What power
+  /// cuts left of versions between them is among it. errc::invalid_argument if `up_to` is smaller than `after`.
   [[nodiscard]] change_range changes(version after, version up_to, key_bounds bounds = {}) const;
 
   /// For each key the stretches of versions, within those from `from` to `up_to`, in which the condition held: include
@@ -285,6 +305,12 @@ class store {
   /// The closed versions that power cuts took, including the numbers that recovery skipped. Reading one of them always
   /// fails with errc::version_lost.
   [[nodiscard]] const version_ranges& lost_versions() const;
+  /// The closed versions that compactions gave up: ascending ranges with gaps between them. Reading one always fails
+  /// with errc::version_expired. Their tags are still listed. Valid as long as the store is open.
+  [[nodiscard]] std::span<const version_range> expired_versions() const;
+  [[nodiscard]] bool is_expired(version v) const;
+  /// As set_retention() was last told. errc::damaged if that cannot be read any more: set it again.
+  [[nodiscard]] icecore::retention retention() const;
   /// Named and timed tags, oldest version first.
   [[nodiscard]] std::vector<tag_info> tags() const;
   /// The tag of this name, or of this version; empty if none.

@@ -66,6 +66,7 @@ store_core::store_core(store_parts&& parts, heads_kind heads, const history_base
     packed_links_.emplace(index, records.space(), *packed_);
     if (packed_->frames() != nullptr) packed_->frames()->watch(&pins_);
   }
+  note_unknown_versions();
   // opening has made all that it found durable
   if (synced_ != nullptr) synced_->begin(clock_->now() - 1, [this] { sync(); });
 }
@@ -131,6 +132,30 @@ void store_core::raise_lost(version v) const {
         "{}: version {} is lost: a power cut took what was not durable yet of the versions from {} to {}; the versions "
         "before and after them can be read",
         pool_->file().path().native(), v, behind->first, behind->end - 1);
+}
+
+void store_core::check_known(version v) const {
+  if (lost_.contains(v)) raise_lost(v);
+  refuse_expired(v, v);
+}
+
+void store_core::refuse_expired(version from, version to) const {
+  const auto& all = packing_.expired;
+  const auto found = std::ranges::upper_bound(all, from, {}, &version_range::end);
+  if (found == all.end() || found->first > to) return;
+  const version v = std::max(from, found->first);
+  raise(
+      errc::version_expired,
+      "{}: version {} has expired: a compaction gave up the versions from {} to {}, as the store's retention says; "
+      "the versions before and after them can be read{}",
+      pool_->file().path().native(), v, found->first, found->end - 1,
+      from == to ? "" : "; what was written from one version to another is known where none between them has expired");
+}
+
+void store_core::note_unknown_versions() noexcept {
+  all_known_from_ = 0;
+  if (!lost_.empty()) all_known_from_ = lost_.ranges().back().end;
+  if (!packing_.expired.empty()) all_known_from_ = std::max(all_known_from_, packing_.expired.back().end);
 }
 
 void store_core::raise_attached() const {

@@ -28,6 +28,7 @@
 #include "base/threads.hpp"
 #include "history/clock.hpp"
 #include "history/heads/history_base.hpp"
+#include "icecore/forgetting.hpp"
 #include "icecore/store.hpp"
 #include "icecore/version_ranges.hpp"
 #include "index/index.hpp"
@@ -135,16 +136,38 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] std::shared_ptr<const checkpoint_cut> cut();
 
   /// Throws unless version `v` is immutable here and known: it must be closed, or be the open version of a store opened
-  /// for reading, and no power cut may have taken it.
+  /// for reading, no power cut may have taken it, and it must not have expired.
   void check_readable(version v) const {
     check_usable();
     const version open = clock_->now();
     const bool is_closed = v < open || (v == open && read_only_ && v <= newest_readable());
-    if (is_closed && (lost_.empty() || !lost_.contains(v))) [[likely]]
+    if (is_closed && v >= all_known_from_) [[likely]]
       return;
-    if (is_closed) raise_lost(v);
-    raise_not_closed(v);
+    is_closed ? check_known(v) : raise_not_closed(v);
   }
+  /// The same for both ends, and throws if a version between them has expired: what was written there is not known.
+  void check_all_readable(version from, version to) const {
+    check_readable(from);
+    check_readable(to);
+    check_none_expired(from, to);
+  }
+  /// errc::version_expired if one of these versions has.
+  void check_none_expired(version from, version to) const {
+    if (from < all_known_from_) [[unlikely]]
+      refuse_expired(from, to);
+  }
+  /// Versions that compactions gave up: ascending, with gaps between them.
+  [[nodiscard]] std::span<const version_range> expired() const noexcept { return packing_.expired; }
+  /// Notes durably that these closed versions have expired. No other thread or process may use the store.
+  void expire(std::span<const version_range> versions);
+  /// packed/retention/forgetting.cpp
+  [[nodiscard]] forget_report forget(const forget_request& what);
+  [[nodiscard]] retention kept() const {
+    check_usable();
+    return retention_of(*pool_);
+  }
+  /// Durable when it returns.
+  void set_retention(const retention& which);
   /// Closed versions whose state power cuts took. Changes only while no other thread uses the store.
   [[nodiscard]] const version_ranges& lost() const noexcept { return lost_; }
 
@@ -322,6 +345,10 @@ class [[gnu::visibility("hidden")]] store_core {
   [[noreturn]] void raise_unusable() const;
   [[noreturn]] void raise_not_closed(version v) const;
   [[noreturn]] void raise_lost(version v) const;
+  /// Throws if it was lost or has expired.
+  void check_known(version v) const;
+  void refuse_expired(version from, version to) const;
+  void note_unknown_versions() noexcept;
 
   // tag.cpp
   /// Closes the open version and returns it.
@@ -356,6 +383,7 @@ class [[gnu::visibility("hidden")]] store_core {
   group_commit deferred_syncs_;
   std::uint64_t fork_generation_;
   version_ranges lost_;
+  version all_known_from_ = 0;  // no version from it on was lost or has expired
   double recovery_seconds_;
   bool recovered_from_crash_;
   bool took_index_over_;

@@ -5,6 +5,7 @@
 
 #include "base/raise.hpp"
 #include "store/engine.hpp"
+#include "store/packed/retention/expiry.hpp"
 
 namespace icecore {
 
@@ -63,6 +64,9 @@ version store::tag(std::string_view name, std::string_view note) {
 version store::tag(const tag_options& label) { return writable().tag(label); }
 void store::skip_to(version open) { writable().skip_to(open); }
 void store::lose(const version_ranges& versions) { writable().lose(versions); }
+forget_report store::forget(const forget_request& what) { return writable().forget(what); }
+void store::expire(std::span<const version_range> versions) { writable().expire(versions); }
+void store::set_retention(const icecore::retention& which) { writable().set_retention(which); }
 void store::sync() { writable().sync(); }
 version store::refresh() { return writable().refresh(); }
 version store::durable_version() const {
@@ -170,6 +174,9 @@ diff_range store::diff(version before, version after, key_bounds bounds) const {
 
 version store::clock() const { return core().clock().now(); }
 const version_ranges& store::lost_versions() const { return core().lost(); }
+std::span<const version_range> store::expired_versions() const { return core().expired(); }
+bool store::is_expired(version v) const { return detail::has_any(core().expired(), v, v); }
+retention store::retention() const { return core().kept(); }
 std::vector<tag_info> store::tags() const { return core().tags().all(); }
 std::optional<tag_info> store::find_tag(std::string_view name) const { return core().tags().find(name); }
 std::optional<tag_info> store::find_tag(version tagged) const { return core().tags().find(tagged); }

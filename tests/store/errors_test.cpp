@@ -92,6 +92,7 @@ class Errors : public ::testing::Test {
     lost.add({1, 2});
     s.lose(lost);  // as recovery reports it
     expect_line("a version that a power cut took", [&] { (void)s.at(1); });
+    expect_expired();
     s.close();
     expect_line("a store that was closed", [&] { s.insert("a", "2"); });
     store reader(path_, reading());
@@ -104,6 +105,23 @@ class Errors : public ::testing::Test {
     expect_line("a copy made under a live writer", [&] { const store copied(copy); });
     writer.close();
     expect_unknown_crash();
+  }
+
+  void expect_expired() {
+    const auto thinned = folder_ / "thinned.ice";
+    options how;
+    how.durability = durability::none;
+    {
+      store s(thinned, how);
+      s.insert("a", "1");
+      s.tag();
+      s.insert("a", "2");
+      s.tag();
+      s.set_retention({.newest = 1});
+    }
+    static_cast<void>(compact(thinned, how));
+    const store s(thinned, how);
+    expect_line("a version that a compaction gave up", [&] { (void)s.at(1); });
   }
 
   /// Written to further, but not tagged, on a machine that may still run.

@@ -37,7 +37,8 @@ struct Arbitrary<icecore::testing::step> {
                                                           {3, kind::keep},
                                                           {3, kind::look_back},
                                                           {2, kind::crash},
-                                                          {1, kind::pack}})),
+                                                          {1, kind::pack},
+                                                          {1, kind::retain}})),
         gen::set(&step::key, gen::inRange(0U, 1000U)), gen::set(&step::other, gen::inRange(0U, 1000U)),
         gen::set(&step::size, gen::inRange(0U, 1000U)), gen::set(&step::seed, gen::inRange(0U, 100'000U)));
   }

@@ -197,9 +197,29 @@ TEST_P(Merges, leave_nothing_of_forgotten_keys) {
   generations g(all, cuts);
   memory_target target;
   const auto is_forgotten = [](std::string_view key) { return key.size() % 2 == 0; };
-  (void)g.merge_into(target, {.kept = kept_versions::all(), .is_oldest = true, .is_forgotten = is_forgotten});
+  const auto up_to = [&](std::string_view key) { return is_forgotten(key) ? version_max : 0; };
+  (void)g.merge_into(target, {.kept = kept_versions::all(), .is_oldest = true, .forgotten_up_to = up_to});
   histories_model wanted = all;
   std::erase_if(wanted, [&](const auto& one) { return is_forgotten(one.first); });
+  EXPECT_EQ(read(target.extents()), wanted);
+}
+
+TEST_P(Merges, leave_of_forgotten_keys_what_was_written_later_and_no_removal_below) {
+  generations g(all, cuts);
+  memory_target target;
+  const version half = newest / 2;
+  const auto is_forgotten = [](std::string_view key) { return key.size() % 2 == 0; };
+  const auto up_to = [&](std::string_view key) { return is_forgotten(key) ? half : 0; };
+  (void)g.merge_into(target, {.kept = kept_versions::all(), .is_oldest = false, .forgotten_up_to = up_to});
+  histories_model wanted;
+  for (const auto& [key, history] : all) {
+    auto left = history;
+    if (is_forgotten(key)) {
+      std::erase_if(left, [half](const auto& one) { return one.first <= half; });
+      while (!left.empty() && !left.back().second) left.pop_back();
+    }
+    if (!left.empty()) wanted[key] = left;
+  }
   EXPECT_EQ(read(target.extents()), wanted);
 }
 

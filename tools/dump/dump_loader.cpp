@@ -18,6 +18,12 @@ void dump_loader::run(std::uint64_t total_bytes) {
   }
   close_versions_before(header_.clock);
   into_->lose(header_.lost);
+  try {
+    into_->expire(header_.expired);
+  } catch (const error& wrong) {
+    if (wrong.code() == errc::invalid_argument) from_->fail(wrong.message());
+    throw;
+  }
 }
 
 void dump_loader::add(const dump_record& record) {

@@ -141,31 +141,32 @@ dump_header dump_reader::header() {
     fail(fmt::format("the dump has format {}; this icecore reads format {}: use a newer icecore", format,
                      dump_format_version));
   }
-  allow_only(object, {"icecore_dump", "clock", "records", "tags", "lost_versions", "written_by"});
+  allow_only(object, {"icecore_dump", "clock", "records", "tags", "lost_versions", "expired_versions", "written_by"});
   line_ += line_was_ended_ ? "\n" : "";
   crc_ = static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(line_.data()), line_.size()));
   constexpr auto any = std::numeric_limits<std::uint64_t>::max();
   dump_header header{
-      number(object, "clock", version_max), number(object, "records", any), number(object, "tags", any), {}};
+      number(object, "clock", version_max), number(object, "records", any), number(object, "tags", any), {}, {}};
   if (header.clock == 0) fail("\"clock\" is 0, but the first version of a store is 1");
   clock_ = header.clock;
-  header.lost = lost_versions_of(object);
+  for (const version_range& lost : ranges_of(object, "lost_versions")) header.lost.add(lost);
+  header.expired = ranges_of(object, "expired_versions");
   return header;
 }
 
-version_ranges dump_reader::lost_versions_of(const json& header) const {
-  version_ranges lost;
-  const auto found = header.find("lost_versions");
-  if (found == header.end()) return lost;
+std::vector<version_range> dump_reader::ranges_of(const json& header, const char* name) const {
+  std::vector<version_range> ranges;
+  const auto found = header.find(name);
+  if (found == header.end()) return ranges;
   const auto is_version = [this](const json& v) { return v.is_number_unsigned() && v.get<version>() <= clock_; };
   const auto is_range = [&](const json& r) {
     return r.is_array() && r.size() == 2 && is_version(r[0]) && is_version(r[1]) && r[0] != 0 && r[0] < r[1];
   };
   if (!found->is_array() || !std::all_of(found->begin(), found->end(), is_range)) {
-    fail("\"lost_versions\" must be ranges [first, end] of versions below the clock");
+    fail(fmt::format("\"{}\" must be ranges [first, end] of versions below the clock", name));
   }
-  for (const json& range : *found) lost.add({range[0].get<version>(), range[1].get<version>()});
-  return lost;
+  for (const json& range : *found) ranges.push_back({range[0].get<version>(), range[1].get<version>()});
+  return ranges;
 }
 
 std::optional<dump_item> dump_reader::next() {

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "icecore/options.hpp"
 #include "icecore/version_ranges.hpp"
@@ -26,6 +27,7 @@ struct dump_header {
   std::uint64_t records;
   std::uint64_t tags;
   version_ranges lost;
+  std::vector<version_range> expired;
 };
 
 struct dump_record {
@@ -62,7 +64,7 @@ class dump_reader {
   [[nodiscard]] json read_object();
   [[nodiscard]] dump_record record_of(const json& object);
   [[nodiscard]] tag_info tag_of(const json& object) const;
-  [[nodiscard]] version_ranges lost_versions_of(const json& header) const;
+  [[nodiscard]] std::vector<version_range> ranges_of(const json& header, const char* name) const;
   [[nodiscard]] std::string value_in_parts(const json& object);
   void check_trailer(const json& object, std::uint32_t crc);
   void allow_only(const json& object, std::initializer_list<std::string_view> members) const;

@@ -23,15 +23,17 @@ class dump_writer {
   void header(const store& of, std::uint64_t records, std::uint64_t tags) {
     line_ = fmt::format(R"({{"icecore_dump":{},"clock":{},"records":{},"tags":{})", dump_format_version, of.clock(),
                         records, tags);
-    if (!of.lost_versions().empty()) {
-      std::string lost;
-      for (const auto& [first, end] : of.lost_versions().ranges()) {
-        lost += fmt::format("{}[{},{}]", lost.empty() ? "" : ",", first, end);
-      }
-      line_ += fmt::format(R"(,"lost_versions":[{}])", lost);
-    }
+    ranges("lost_versions", of.lost_versions().ranges());
+    ranges("expired_versions", of.expired_versions());
     line_ += fmt::format(R"(,"written_by":"icecore {}"}})", library_version());
     end_line();
+  }
+
+  void ranges(std::string_view name, std::span<const version_range> some) {
+    if (some.empty()) return;
+    std::string list;
+    for (const auto& [first, end] : some) list += fmt::format("{}[{},{}]", list.empty() ? "" : ",", first, end);
+    line_ += fmt::format(R"(,"{}":[{}])", name, list);
   }
 
   void record(const versioned_record& r) {

@@ -190,6 +190,7 @@ void add_verify_verb(command_line& line);
 void add_repair_verb(command_line& line);
 void add_reindex_verb(command_line& line);
 void add_compact_verb(command_line& line);
+void add_retention_verbs(command_line& line);  // retention forget
 void add_checkpoint_verb(command_line& line);
 void add_dump_verb(command_line& line);
 void add_load_verb(command_line& line);

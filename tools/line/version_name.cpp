@@ -104,7 +104,8 @@ class version_names {
     if (steps == 0) return start;
     std::vector<version> earlier;  // oldest first
     for (const tag_info& tag : from_->tags()) {
-      if (tag.version <= start && !from_->lost_versions().contains(tag.version)) earlier.push_back(tag.version);
+      const bool is_gone = from_->lost_versions().contains(tag.version) || from_->is_expired(tag.version);
+      if (tag.version <= start && !is_gone) earlier.push_back(tag.version);
     }
     const bool is_start =
         !earlier.empty() && (earlier.back() == start || (base == "latest" && is_present(earlier.back())));

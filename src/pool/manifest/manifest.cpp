@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bytes.hpp"
 #include "base/checksum.hpp"
 #include "base/raise.hpp"
 
@@ -45,6 +46,47 @@ std::uint32_t newest_number(const pool_set& pools) {
   return newest;
 }
 
+static_assert(sizeof(version_range) == 16 && std::is_trivially_copyable_v<version_range>);
+
+[[nodiscard]] bool are_sound(const std::vector<version_range>& expired) noexcept {
+  version before = 0;  // the end of the range before: version 0 never expires
+  for (const version_range& each : expired) {
+    if (each.first <= before || each.end <= each.first || each.end > version_max) return false;
+    before = each.end;
+  }
+  return true;
+}
+
+const format::retention_slot& retention_slot_at(const pool_set& pools, std::uint32_t number) noexcept {
+  const std::byte* const page = pools.first().base() + format::manifest_anchor_offset;
+  return reinterpret_cast<const format::manifest_anchor*>(page)->retention[number % 2];
+}
+
+std::uint32_t crc_of(const pool_set& pools, format::retention_slot slot) noexcept {
+  slot.crc = 0;
+  const std::uint32_t seed = crc32c(pools.codec().pool_seed(), format::manifest_anchor_offset);
+  return crc32c(crc32c(seed, std::uint64_t{offsetof(format::manifest_anchor, retention)}), &slot, sizeof slot);
+}
+
+/// The intact slot with the greater number. Number 0: none was ever written.
+format::retention_slot newest_retention(const pool_set& pools) {
+  format::retention_slot newest{};
+  bool is_any_damaged = false;
+  for (const std::uint32_t n : {0U, 1U}) {
+    const format::retention_slot& slot = retention_slot_at(pools, n);
+    if (all_zero(reinterpret_cast<const std::byte*>(&slot), sizeof slot)) continue;
+    if (slot.crc != crc_of(pools, slot)) {
+      is_any_damaged = true;
+    } else if (slot.number > newest.number) {
+      newest = slot;
+    }
+  }
+  if (newest.number == 0 && is_any_damaged) {
+    raise_damaged(pools, format::manifest_anchor_offset, "which versions the store keeps cannot be read; set it again");
+  }
+  return newest;
+}
+
 }  // namespace
 
 bool manifest::names(link at) const noexcept {
@@ -62,7 +104,9 @@ manifest manifest_of(const pool_set& pools) {
   found.era = slot.era;
   found.greatest = slot.greatest;
   found.segment = slot.at;
-  const std::uint64_t size = slot.extents * sizeof(named_extent);
+  constexpr std::uint64_t most = std::uint64_t{1} << 40;  // so that the size does not overflow
+  const std::uint64_t extent_bytes = std::min(slot.extents, most) * sizeof(named_extent);
+  const std::uint64_t size = extent_bytes + std::min(slot.expired, most) * sizeof(version_range);
   const link begin = slot.at + segment_header_size;
   if (!pools.valid_header(slot.at, format::manifest_segment_magic) || slot.size != size ||
       size > pools.segment_at(slot.at).size - segment_header_size ||
@@ -70,7 +114,12 @@ manifest manifest_of(const pool_set& pools) {
     raise_damaged(pools, slot.at, "checksum mismatch of the manifest");
   }
   found.extents.resize(slot.extents);
-  if (size > 0) std::memcpy(found.extents.data(), pools.at(begin), size);
+  if (extent_bytes > 0) std::memcpy(found.extents.data(), pools.at(begin), extent_bytes);
+  found.expired.resize(slot.expired);
+  if (slot.expired > 0) {
+    std::memcpy(found.expired.data(), pools.at(begin) + extent_bytes, slot.expired * sizeof(version_range));
+  }
+  if (!are_sound(found.expired)) raise_damaged(pools, slot.at, "the versions that have expired are not in order");
   for (const named_extent& e : found.extents) {
     if (pools.find(link_pool(e.segment)) == nullptr) {
       raise(errc::missing_file, "{}: file {} of the store is missing, which holds packed versions",
@@ -86,10 +135,14 @@ manifest manifest_of(const pool_set& pools) {
 
 void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
   next.number = now.number + 1;
-  const std::uint64_t size = next.extents.size() * sizeof(named_extent);
+  const std::uint64_t extent_bytes = next.extents.size() * sizeof(named_extent);
+  const std::uint64_t size = extent_bytes + next.expired.size() * sizeof(version_range);
   const segment s = pools.allocate(size, 0, format::manifest_segment_magic, {});
   next.segment = s.offset;
-  if (size > 0) std::memcpy(pools.at(s.first_record()), next.extents.data(), size);
+  if (extent_bytes > 0) std::memcpy(pools.at(s.first_record()), next.extents.data(), extent_bytes);
+  if (size > extent_bytes) {
+    std::memcpy(pools.at(s.first_record()) + extent_bytes, next.expired.data(), size - extent_bytes);
+  }
   pools.persist().persist(pools.at(s.offset), segment_header_size + size);
   manifest_slot slot{};
   slot.number = next.number;
@@ -99,6 +152,7 @@ void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
   slot.era = next.era;
   slot.extents = next.extents.size();
   slot.greatest = next.greatest;
+  slot.expired = next.expired.size();
   slot.crc = crc_of(pools, slot);
   // No root leads to the manifest that this slot had before (A10).
   auto* const to = const_cast<manifest_slot*>(&slot_at(pools, next.number));
@@ -110,6 +164,40 @@ void name_manifest(format::root& r, const manifest& m) noexcept {
   r.manifest = m.number;
   r.version_major = std::max(r.version_major,
                              m.is_compressed ? format::version_major_with_frames : format::version_major_with_manifest);
+}
+
+retention retention_of(const pool_set& pools) {
+  const format::retention_slot slot = newest_retention(pools);
+  return {.tagged = slot.tagged != 0,
+          .newest = slot.newest,
+          .younger_than = std::chrono::seconds(slot.seconds),
+          .hourly = slot.hourly,
+          .daily = slot.daily,
+          .weekly = slot.weekly};
+}
+
+void store_retention(pool_set& pools, const retention& which) {
+  format::retention_slot slot{};
+  std::uint32_t number = 0;  // a damaged slot does not keep a new one from being written
+  for (const std::uint32_t n : {0U, 1U}) {
+    const format::retention_slot& there = retention_slot_at(pools, n);
+    if (there.crc == crc_of(pools, there)) number = std::max(number, there.number);
+  }
+  slot.number = number + 1;
+  slot.newest = which.newest;
+  slot.seconds = static_cast<std::uint64_t>(which.younger_than.count());
+  slot.hourly = which.hourly;
+  slot.daily = which.daily;
+  slot.weekly = which.weekly;
+  slot.tagged = which.tagged ? 1 : 0;
+  slot.crc = crc_of(pools, slot);
+  // One after the other: a crash leaves at least one of them whole.
+  for (const std::uint32_t n : {0U, 1U}) {
+    auto* const to = const_cast<format::retention_slot*>(&retention_slot_at(pools, n));
+    std::memcpy(to, &slot, sizeof slot);
+    pools.persist().persist(to, sizeof slot);
+    pools.persist().sync();
+  }
 }
 
 std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept {

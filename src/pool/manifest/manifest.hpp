@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "icecore/retention.hpp"
+#include "icecore/version_ranges.hpp"
 #include "pool/manifest/manifest_format.hpp"
 #include "pool/pool_set.hpp"
 
@@ -28,16 +30,22 @@ struct manifest {
   bool is_compressed = false;  ///< an extent is; told to name_manifest(), not kept
   link segment = null_link;    ///< in which it lies
   std::vector<format::named_extent> extents{};
+  std::vector<version_range> expired{};  ///< ascending, with gaps between them; version 0 never expires
 
   /// Whether a packed segment, or one with a manifest, is part of the store.
   [[nodiscard]] bool names(link at) const noexcept;
 };
 
 [[nodiscard]] manifest manifest_of(const pool_set& pools);
-/// Writes the extents of `next` as the manifest that follows `now`; sets its number and segment. Durable on return.
+/// Writes the extents and the expired versions of `next` as the manifest that follows `now`; sets its number and
+/// segment. Durable on return.
 void store_manifest(pool_set& pools, const manifest& now, manifest& next);
 /// Makes a root lead to it.
 void name_manifest(format::root& r, const manifest& m) noexcept;
+/// What set_retention() stored last. errc::damaged if it cannot be known.
+[[nodiscard]] retention retention_of(const pool_set& pools);
+/// Durable on return, and as it was or as it is now after a crash.
+void store_retention(pool_set& pools, const retention& which);
 /// The page that leads to manifests, for a copy of the store.
 [[nodiscard]] std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept;
 

@@ -2,9 +2,13 @@
 // everything else.
 //
 //   offset 20480 of the first file   manifest_anchor: two slots, of which the root's `manifest` says the newest
-//   segment "IMAN"                   manifest_header, then a named_extent for each extent, by stratum, then by key
+//   segment "IMAN"                   a named_extent for each extent, by stratum, then by key; then the ranges of
+//   versions
+//                                    that have expired, ascending, with gaps between them
 //   segments "IPAK"                  an extent each (stratum/extent_format.hpp), behind the segment's header
 //   segments "IFRE"                  free space: zeros behind the header
+//   segments "IFGT"                  a forget_header, then keys that are to be erased, each behind a forgotten_key;
+//                                    these count until a compaction has given them back, whatever the manifest
 //
 // A manifest is written once and never changed. Segments of records and of indexes whose `era` is not the manifest's
 // are free space: what older ones held is in extents, and a newer one is of a compaction that a crash cut off. A store
@@ -18,6 +22,7 @@ namespace icecore::format {
 
 inline constexpr std::uint32_t manifest_segment_magic = 0x4e414d49U;  // "IMAN"
 inline constexpr std::uint32_t packed_segment_magic = 0x4b415049U;    // "IPAK"
+inline constexpr std::uint32_t forget_segment_magic = 0x54474649U;    // "IFGT"
 inline constexpr std::uint64_t manifest_anchor_offset = 5 * page_size;
 
 /// Leads to a manifest. Slot `number` % 2 has the one of that number.
@@ -30,12 +35,53 @@ struct manifest_slot {
   std::uint32_t era;        // 28 4  of the segments of records and of indexes that count
   std::uint64_t extents;    // 32 8  how many it names
   std::uint64_t greatest;   // 40 8  the greatest version of a record in them
-  std::uint8_t zero[16];    // 48 16
+  std::uint64_t expired;    // 48 8  how many ranges of versions have expired
+  std::uint8_t zero[8];     // 56 8
 };
 static_assert(sizeof(manifest_slot) == 64 && offsetof(manifest_slot, bytes_crc) == 24);
 
+/// Which closed versions the store keeps (icecore::retention). Both slots say the same, or a crash was amid a change:
+/// then the intact one with the greater number counts.
+struct retention_slot {
+  std::uint32_t number;   //  0 4  0: never written, and all versions are kept
+  std::uint32_t crc;      //  4 4  CRC32C of the slot's other bytes, seeded with pool id and place
+  std::uint64_t newest;   //  8 8
+  std::uint64_t seconds;  // 16 8  of the age below which versions are kept
+  std::uint32_t hourly;   // 24 4
+  std::uint32_t daily;    // 28 4
+  std::uint32_t weekly;   // 32 4
+  std::uint32_t tagged;   // 36 4  1: versions that have a tag
+  std::uint8_t zero[24];  // 40 24
+};
+static_assert(sizeof(retention_slot) == 64 && offsetof(retention_slot, hourly) == 24);
+
 struct manifest_anchor {
   manifest_slot slots[2];
+  retention_slot retention[2];
+};
+static_assert(sizeof(manifest_anchor) == 256);
+
+/// A manifest has no more ranges of expired versions: 16 MiB.
+inline constexpr std::uint64_t expired_ranges_max = std::uint64_t{1} << 20;
+
+/// Of named_extent::flags.
+inline constexpr std::uint32_t extent_goes_on = 1;   ///< it begins with older records of the last key of the one before
+inline constexpr std::uint32_t extent_may_thin = 2;  ///< versions have expired since it was made
+
+/// What was written of these keys up to a version is to be erased.
+struct forget_header {
+  std::uint32_t crc;     //  0 4  CRC32C of the header's other bytes and the keys, seeded as a record's at this place
+  std::uint32_t count;   //  4 4  of keys
+  std::uint64_t up_to;   //  8 8
+  std::uint64_t size;    // 16 8  of what follows
+  std::uint8_t zero[8];  // 24 8
+};
+static_assert(sizeof(forget_header) == 32 && offsetof(forget_header, up_to) == 8);
+
+/// The key's bytes follow.
+struct forgotten_key {
+  std::uint32_t size;       // 0 4
+  std::uint32_t is_prefix;  // 4 4  1: all keys that begin with these bytes
 };
 
 /// An extent that is part of the store.
@@ -45,7 +91,7 @@ struct named_extent {
   std::uint32_t seed;        // 16 4  of its checksums
   std::uint32_t stratum;     // 20 4  0 is the youngest
   std::uint32_t header_crc;  // 24 4  its header's: an extent of before is not taken for it
-  std::uint32_t goes_on;     // 28 4  1: it begins with older records of the last key of the extent before it
+  std::uint32_t flags;       // 28 4  extent_goes_on, extent_may_thin
   std::uint64_t first;       // 32 8  version of its first record
 };
 static_assert(sizeof(named_extent) == 40 && offsetof(named_extent, header_crc) == 24);

@@ -398,6 +398,17 @@ void query_space::drop(link head) {
   take_off_list(head);
 }
 
+void query_space::clear_free_space() {
+  const recovering_lock lock = hold();
+  for (unsigned c = 0; c < format::query_size_classes; ++c) {
+    for (link at = first_of_free(c).first; at != null_link; at = next_of(at)) {
+      pool_->of(at).clear_content(pool_->segment_at(at));
+    }
+  }
+  pool_->persist().sync();
+  for (const pool* p : pool_->files()) p->file().sync();  // no flush of lines makes a hole durable
+}
+
 // ---- After a power cut on a block device ----
 
 /// Whose a segment is, of these queries; null if it is free. A header that names none of them is that of a free

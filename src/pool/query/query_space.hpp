@@ -77,6 +77,9 @@ class query_space {
   /// Takes a query whose phase is `dropped` off the list and frees its segments. No reader may use them any more. Does
   /// nothing if it was freed already.
   void drop(link head);
+  /// Leaves zeros in the free segments, durably: what dropped queries held is in no file then. Nobody reads a query
+  /// that was dropped.
+  void clear_free_space();
   /// Completes what a crash left half done, except drop(): call that again.
   void finish() {
     const recovering_lock lock = hold();

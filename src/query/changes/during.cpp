@@ -108,8 +108,7 @@ const stretch& stretch_range::current() const noexcept { return walk_->found[wal
 
 stretch_range store::during(const filter& condition, version from, version up_to, key_bounds bounds) const {
   const auto& c = core();
-  c.check_readable(from);
-  c.check_readable(up_to);
+  c.check_all_readable(from, up_to);
   if (up_to < from) {
     raise(errc::invalid_argument, "versions from {} to {}: the second must not be smaller", from, up_to);
   }

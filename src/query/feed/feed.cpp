@@ -61,6 +61,7 @@ version newest_closed(detail::store_core& core) {
 feed_position begin_of(detail::store_core& core, const feed_request& what) {
   const version after = what.after ? *what.after : newest_closed(core);
   core.check_readable(after);
+  core.check_none_expired(after, version_max);
   if (what.behind_key && !what.snapshot) {
     raise(errc::invalid_argument, "a feed begins behind a key only within a snapshot");
   }

@@ -25,9 +25,11 @@ feed_reader::feed_reader(store_core& core, filter where, feed_position from, con
   require_readable();
 }
 
-/// What was told must still be there: a power cut may have taken it where `unsynced` was asked for.
+/// What was told must still be there: a power cut may have taken it where `unsynced` was asked for. And what is to be
+/// told must not have expired, nor what it changed: a compaction may have come since a token was given out.
 void feed_reader::require_readable() const {
   if (!place_.beyond_lost) core_->check_readable(place_.needs());
+  core_->check_none_expired(place_.needs(), version_max);
 }
 
 // ---- Which versions may be told ----

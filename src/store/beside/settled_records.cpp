@@ -161,7 +161,8 @@ void settled_records::look_at(link from, link to, std::vector<area>& others) {
     }
     const bool known = h.magic == format::segment_magic || h.magic == format::index_segment_magic ||
                        h.magic == format::query_segment_magic || h.magic == format::packed_segment_magic ||
-                       h.magic == format::manifest_segment_magic || h.magic == format::free_segment_magic;
+                       h.magic == format::manifest_segment_magic || h.magic == format::free_segment_magic ||
+                       h.magic == format::forget_segment_magic;
     const std::uint64_t size = std::uint64_t{h.granules} * format::granule_size;
     const bool valid = known && size != 0 && size <= to - at && h.crc == header_crc(h, p.codec().pool_seed(), at);
     if (valid && h.magic == format::segment_magic && h.era == era_) {

@@ -32,6 +32,7 @@
 #include "pool/query/query_cut.hpp"
 #include "store/copy/lineage.hpp"
 #include "store/core.hpp"
+#include "store/packed/retention/forgetting.hpp"
 
 namespace icecore {
 
@@ -87,6 +88,9 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   }
   for (const format::named_extent& each : packing_.extents) made->packed.push_back(pool_->segment_at(each.segment));
   if (packing_.number != 0) made->packed.push_back(pool_->segment_at(packing_.segment));
+  // A segment that is being written now is of a call that has not returned: in the copy it may fail its checksum.
+  const forgotten_keys to_forget(*pool_);
+  made->packed.insert(made->packed.end(), to_forget.segments().begin(), to_forget.segments().end());
   for (const segment& s : made->packed) {
     std::uint64_t& end = made->ends[link_pool(s.offset)];
     end = std::max(end, link_offset(s.end()));

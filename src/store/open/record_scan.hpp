@@ -247,7 +247,7 @@ class record_scan {
   std::vector<segment> holes_;
   std::vector<segment> index_segments_;
   std::vector<segment> query_segments_;
-  std::vector<segment> packed_segments_;  // and the one of the manifest
+  std::vector<segment> packed_segments_;  // and those of the manifest and of keys to forget
   std::vector<segment> free_segments_;
   std::vector<segment> outdated_segments_;
   std::vector<segment> damaged_query_segments_;

@@ -144,6 +144,8 @@ record_scan::segment_kind record_scan::kind_of(link at, link end) const noexcept
     case format::packed_segment_magic:
     case format::manifest_segment_magic:
       return packed_.names(at) ? segment_kind::packed : segment_kind::outdated;
+    case format::forget_segment_magic:  // until a compaction gives it back
+      return segment_kind::packed;
     case format::free_segment_magic:
       return segment_kind::free;
     default:

@@ -1,6 +1,7 @@
 // Packs a store that nobody else has open. The numbers are those of docs/design/0028-freezing-and-compaction.md.
 //
-//   1. The open version is closed if anything was written in it. All versions are kept.
+//   1. The open version is closed if anything was written in it. The store's retention, its tags and what kept queries
+//      and feeds need decide which versions expire (retention/expiry.hpp).
 //   2. Threads merge ranges of keys of the young generation, and of the strata that are packed once more, into extents,
 //      each in a segment of its own. Nothing leads there.
 //   3. Extents, the tags (as records of the next era) and the manifest are made durable.
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -31,6 +33,9 @@
 #include "pool/query/query_format.hpp"
 #include "store/engine.hpp"
 #include "store/packed/packed_sources.hpp"
+#include "store/packed/retention/expiry.hpp"
+#include "store/packed/retention/forgetting.hpp"
+#include "store/packed/retention/holds.hpp"
 #include "store/read/sorted_keys.hpp"
 #include "stratum/frames/frame_format.hpp"
 #include "stratum/frames/frame_writer.hpp"
@@ -132,6 +137,18 @@ class segment_target final : public stratum::extent_target {
   std::vector<format::named_extent> made_;
 };
 
+/// Keeps nothing: merge() says how much it was.
+class counting_target final : public stratum::extent_target {
+ public:
+  explicit counting_target(building_room& memory) noexcept : memory_(&memory) {}
+
+  room begin(std::uint64_t at_least) override { return {memory_->get(std::max(extent_bytes, at_least)), 0}; }
+  void complete(std::uint64_t /*size*/) override { memory_->clear(); }
+
+ private:
+  building_room* memory_;
+};
+
 std::uint64_t bytes_on_device(const pool_set& pools) {
   std::uint64_t sum = 0;
   for (const pool* p : pools.files()) {
@@ -143,19 +160,25 @@ std::uint64_t bytes_on_device(const pool_set& pools) {
 
 class packing {
  public:
-  packing(store_core& core, const compaction_options& how) : core_(&core), pools_(&core.the_pool()), how_(&how) {}
+  packing(store_core& core, const compaction_options& how)
+      : core_(&core), pools_(&core.the_pool()), how_(&how), forgotten_(*pools_) {}
 
   [[nodiscard]] compaction_report run() {
     report_.bytes_before = bytes_on_device(*pools_);
     report_.up_to = core_->close_version();
+    // a compaction closes the open version only if something was written in it
+    if (core_->nobody_writes() && core_->shared().newest_recovered < report_.up_to) --report_.up_to;
+    decide();
     choose_strata();
     const manifest& now = core_->packing();
     report_.strata = core_->packed() == nullptr ? 0 : core_->packed()->all().size();
-    if (young_records() == 0 && merged_strata_ < 2 && !changes_form()) {
+    const bool nothing_goes = newly_expired_ == 0 && !merges_thin_strata_ && forgotten_.empty();
+    if (young_records() == 0 && merged_strata_ < 2 && !changes_form() && nothing_goes) {
       core_->close();
       report_.bytes_after = bytes_on_device(*pools_);
       return report_;
     }
+    if (how_->dry_run) return counted();
     // A persistent index is made anew afterwards. Without one, the opening after a crash looks at all segments, and
     // gives back those that this compaction leaves.
     pools_->roots().update_both([](format::root& r) { r.anchor = null_link; });
@@ -193,9 +216,12 @@ class packing {
       if (h.magic == format::free_segment_magic) unused.push_back(s);
     });
     const bool has_none = unused.empty();
-    if (has_none || !give_back(*pools_, std::move(unused)).empty()) cut_end(next);
+    report_.erased = has_none || !give_back(*pools_, std::move(unused)).empty();
+    if (report_.erased) finish_forgetting();
+    if (report_.erased) cut_end(next);
     core_->close_replaced(left_);
     report_.packed = true;
+    report_.versions_expired = newly_expired_;
     report_.bytes_after = bytes_on_device(*pools_);
     return report_;
   }
@@ -212,18 +238,90 @@ class packing {
     return s.records - s.packed_records;
   }
 
+  /// What the keys have left elsewhere goes, and then the requests: a crash before that leaves these for the next
+  /// compaction.
+  void finish_forgetting() {
+    if (forgotten_.segments().empty()) return;
+    if (!forgotten_.empty()) drop_queries_of(forgotten_, *pools_, core_->shared().queries);
+    report_.erased = give_back(*pools_, forgotten_.segments());
+  }
+
+  /// What merging would leave, without writing it.
+  [[nodiscard]] compaction_report counted() {
+    const manifest& now = core_->packing();
+    report_.versions_expired = newly_expired_;
+    with_engine(*core_, [&](const auto& engine) { merge_all(engine); });
+    const auto in_granules = [](std::uint64_t bytes) {
+      return format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
+    };
+    // extents, the manifest and the tags; what is before the first segment
+    report_.bytes_after = format::first_segment_offset + in_granules(report_.bytes_written) + 2 * format::granule_size;
+    if (const stratum::strata* const packed = core_->packed()) {
+      for (std::size_t s = merged_strata_; s < packed->all().size(); ++s) {
+        for (std::uint32_t i = packed->all()[s].begin; i < packed->all()[s].end; ++i) {
+          report_.bytes_after += in_granules(now.extents[i].size);
+        }
+      }
+    }
+    report_.bytes_after = std::min(report_.bytes_after, report_.bytes_before);
+    return report_;
+  }
+
+  /// Which versions expire (A8).
+  void decide() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const std::vector<tag_info> tags = core_->tags().all();
+    const auto lost = core_->lost().ranges();
+    expired_ = expired_versions({.policy = core_->kept(),
+                                 .tags = tags,
+                                 .before = core_->packing().expired,
+                                 .lost = {lost.begin(), lost.end()},
+                                 .held = versions_in_use(*pools_, core_->shared().queries, report_.up_to),
+                                 .up_to = report_.up_to,
+                                 .now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+                                 .ranges_max = format::expired_ranges_max});
+    newly_expired_ = versions_in(expired_) - versions_in(core_->packing().expired);
+  }
+
+  /// Whether versions have expired since the stratum was made, or do now, of which it may have records. A record goes
+  /// with the versions from its own on.
+  [[nodiscard]] bool may_thin(const stratum::strata::range& of) const {
+    const manifest& now = core_->packing();
+    version least = version_max;
+    for (std::uint32_t i = of.begin; i < of.end; ++i) {
+      if ((now.extents[i].flags & format::extent_may_thin) != 0) return true;
+      least = std::min<version>(least, core_->packed()->extent_at(i).header().least);
+    }
+    for (const version_range& each : between(now.expired, least, version_max)) {
+      if (has_any(expired_, each.first, each.end - 1)) return true;
+    }
+    return false;
+  }
+
   /// Strata are merged while they are no more than twice what is merged without them: so their number grows with the
-  /// logarithm of the records, and each record is packed that often.
+  /// logarithm of the records, and each record is packed that often. If versions have expired, a stratum's records that
+  /// have a newer one in it count as well: they may go.
   void choose_strata() {
     const stratum::strata* const packed = core_->packed();
     if (packed == nullptr) return;
     std::uint64_t merged = young_records();
     for (const auto& each : packed->all()) {
       std::uint64_t records = 0;
-      for (std::uint32_t i = each.begin; i < each.end; ++i) records += packed->extent_at(i).header().records;
-      if (!how_->whole && records > 2 * merged) break;
+      std::uint64_t keys = 0;
+      for (std::uint32_t i = each.begin; i < each.end; ++i) {
+        records += packed->extent_at(i).header().records;
+        keys += packed->extent_at(i).header().keys - (packed->goes_on(i) ? 1 : 0);
+      }
+      const bool thins = may_thin(each);
+      const std::uint64_t may_go = merged + (thins ? records - std::min(records, keys) : 0);
+      if (!how_->whole && records > 2 * may_go) break;
       merged += records;
+      merges_thin_strata_ = merges_thin_strata_ || thins;
       ++merged_strata_;
+    }
+    // all that have a key that is to be forgotten
+    for (std::size_t s = forgotten_.empty() ? packed->all().size() : merged_strata_; s < packed->all().size(); ++s) {
+      if (forgotten_.are_in(*packed, packed->all()[s])) merged_strata_ = s + 1;
     }
     total_ = merged;
   }
@@ -278,8 +376,10 @@ class packing {
       // relaxed: only a work counter
       for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts_.size();) {
         segment_target target(*pools_, pools_->number_for(thread), seed_start, extents, memory, *how_);
+        counting_target only_counts(memory);
+        auto& to = how_->dry_run ? static_cast<stratum::extent_target&>(only_counts) : target;
         try {
-          totals[i] = merge_part(engine, young, parts_[i], target, thread);
+          totals[i] = merge_part(engine, young, parts_[i], to, thread);
         } catch (...) {
           next.store(parts_.size(), std::memory_order_relaxed);  // the others stop, too
           throw;
@@ -289,6 +389,8 @@ class packing {
     });
     for (const stratum::merge_totals& t : totals) {
       report_.records += t.kept;
+      report_.records_dropped += t.read - t.kept;
+      if (how_->dry_run) report_.bytes_written += t.bytes;
     }
     for (const key_part& part : parts_) {
       for (const format::named_extent& e : part.made) report_.bytes_written += e.size;
@@ -297,7 +399,7 @@ class packing {
 
   template <class Engine>
   stratum::merge_totals merge_part(const Engine& engine, const index::ordered_links& young, const key_part& part,
-                                   segment_target& target, unsigned thread) {
+                                   stratum::extent_target& target, unsigned thread) {
     generation_records<Engine> first(engine, young, part.from);
     std::vector<std::unique_ptr<stratum_records>> older;
     std::vector<stratum::record_source*> sources{&first};
@@ -305,8 +407,10 @@ class packing {
       older.push_back(std::make_unique<stratum_records>(*core_, core_->packed()->all()[s], part.from));
       sources.push_back(older.back().get());
     }
-    const stratum::kept_versions all = stratum::kept_versions::all();
-    stratum::merge_rule rule{.kept = all};
+    const stratum::kept_versions kept = stratum::kept_versions::all_but(expired_);
+    const bool is_oldest = core_->packed() == nullptr || merged_strata_ == core_->packed()->all().size();
+    stratum::merge_rule rule{.kept = kept, .is_oldest = is_oldest};
+    if (!forgotten_.empty()) rule.forgotten_up_to = [this](std::string_view key) { return forgotten_.up_to(key); };
     rule.on_progress = [&](std::uint64_t records) {
       // relaxed: only a number for people
       const std::uint64_t done = done_.fetch_add(records, std::memory_order_relaxed) + records;
@@ -319,15 +423,18 @@ class packing {
   [[nodiscard]] manifest next_manifest(const manifest& now) {
     manifest next;
     next.era = greatest_era() + 1;
+    next.expired = expired_;
     for (const key_part& part : parts_) {
       next.extents.insert(next.extents.end(), part.made.begin(), part.made.end());
     }
     std::uint32_t stratum = next.extents.empty() ? 0 : 1;
     if (const stratum::strata* const packed = core_->packed()) {
       for (std::size_t s = merged_strata_; s < packed->all().size(); ++s, ++stratum) {
+        const std::uint32_t thins = may_thin(packed->all()[s]) ? format::extent_may_thin : 0;
         for (std::uint32_t i = packed->all()[s].begin; i < packed->all()[s].end; ++i) {
           next.extents.push_back(now.extents[i]);
           next.extents.back().stratum = stratum;
+          next.extents.back().flags |= thins;
         }
       }
     }
@@ -354,7 +461,7 @@ class packing {
       each.first = first.row_at(first.rows_begin(0)).record.stamped;
       if (before != nullptr) {
         const stratum::block last = before->block_at(before->blocks() - 1);
-        each.goes_on = last.key(last.keys() - 1) == first.key(0) ? 1 : 0;
+        if (last.key(last.keys() - 1) == first.key(0)) each.flags |= format::extent_goes_on;
       }
       before = std::move(extent);
     }
@@ -422,8 +529,8 @@ class packing {
     std::array<std::uint64_t, format::files_max> ends{};
     ends.fill(format::first_segment_offset);
     for_each_segment(*pools_, [&](const segment& s, const format::segment_header& h) {
-      const bool in_use = h.magic == format::query_segment_magic || of.names(s.offset) ||
-                          (h.magic == format::segment_magic && h.era == of.era);
+      const bool in_use = h.magic == format::query_segment_magic || h.magic == format::forget_segment_magic ||
+                          of.names(s.offset) || (h.magic == format::segment_magic && h.era == of.era);
       if (in_use) ends[link_pool(s.offset)] = std::max(ends[link_pool(s.offset)], link_offset(s.end()));
     });
     for (pool* p : pools_->files()) p->set_used_end(ends[p->number()]);
@@ -449,6 +556,10 @@ class packing {
   compaction_report report_;
   std::vector<key_part> parts_;
   std::size_t merged_strata_ = 0;
+  forgotten_keys forgotten_;
+  range_list expired_;  // versions, once this is done
+  std::uint64_t newly_expired_ = 0;
+  bool merges_thin_strata_ = false;
   std::uint64_t total_ = 0;
   std::atomic<std::uint64_t> done_{0};
   record_totals left_;
@@ -471,7 +582,7 @@ compaction_report compact(const std::filesystem::path& path, const options& open
           static_cast<unsigned>(how.compression));
   }
   options writing = opening;
-  writing.access = access::read_write;
+  writing.access = how.dry_run ? access::read_only : access::read_write;
   writing.creation = creation::open_existing;
   writing.grow_in_background = false;
   const auto core = detail::open_store_briefly(path, writing);

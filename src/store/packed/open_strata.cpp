@@ -43,7 +43,8 @@ std::unique_ptr<const stratum::strata> open_strata(const pool_set& pools, const 
       std::make_shared<stratum::frame_cache>(block_cache_bytes != 0 ? block_cache_bytes : usual_block_cache_bytes());
   std::vector<stratum::packed_extent> all;
   for (const format::named_extent& each : of.extents) {
-    all.push_back({each.stratum, each.first, each.goes_on != 0, open_extent(pools, each, frames)});
+    all.push_back(
+        {each.stratum, each.first, (each.flags & format::extent_goes_on) != 0, open_extent(pools, each, frames)});
   }
   return std::make_unique<const stratum::strata>(std::move(all), frames);
 }

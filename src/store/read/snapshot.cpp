@@ -313,6 +313,10 @@ std::vector<change> key_history::collect() {
   return changes;
 }
 
+bool key_history::thinned() const {
+  const auto expired = detail::usable_core(holds_).expired();
+  return !expired.empty() && expired.front().first <= up_to_;
+}
 pinned_list<change> key_history::newest_first() { return {collect(), holds_}; }
 
 pinned_list<change> key_history::oldest_first() {

@@ -21,6 +21,7 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "store/core.hpp"
+#include "store/packed/retention/expiry.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -156,6 +157,42 @@ void store_core::lose(const version_ranges& versions) {
   // twice: the older root page, which replaces a damaged newest one, must say it too
   for (int page = 0; page < 2; ++page) pool_->roots().update([&](format::root& r) { set_lost_versions(r, all); });
   lost_ = std::move(all);
+  note_unknown_versions();
+}
+
+void store_core::expire(std::span<const version_range> versions) {
+  check_writable();
+  check_first();
+  std::vector<version_range> all = packing_.expired;
+  all.insert(all.end(), versions.begin(), versions.end());
+  all = in_order(std::move(all));
+  if (all.size() == packing_.expired.size() && std::ranges::equal(all, packing_.expired)) return;
+  // the newest closed version is the present
+  if (all.front().first == 0 || all.back().end >= clock_->now() || all.size() > format::expired_ranges_max) {
+    raise(errc::invalid_argument, "versions from {} to {}, in {} ranges, cannot expire: {}", all.front().first,
+          all.back().end - 1, all.size(),
+          all.front().first == 0                    ? "version 0 is the empty store"
+          : all.size() > format::expired_ranges_max ? "a store notes fewer ranges"
+                                                    : "the newest closed version is the present");
+  }
+  manifest next = packing_;
+  next.expired = std::move(all);
+  store_manifest(*pool_, packing_, next);
+  pool_->persist().sync();
+  pool_->roots().update_both([&](format::root& r) { name_manifest(r, next); });
+  packing_ = std::move(next);
+  note_unknown_versions();
+}
+
+void store_core::set_retention(const retention& which) {
+  check_writable();
+  check_first();
+  if (which.younger_than.count() < 0) {
+    raise(errc::invalid_argument, "retention: versions younger than {} seconds: an age is not negative",
+          which.younger_than.count());
+  }
+  const std::scoped_lock one_at_a_time(tag_mutex_);
+  store_retention(*pool_, which);
 }
 
 version store_core::close_version() {

@@ -12,37 +12,51 @@
 // so the newest record at or before each kept version stays, however old it is. The newest record of a key always
 // stays, since the present is kept.
 //
-// Threads: kept_versions is immutable; a filter belongs to one thread. Cost: stays() O(log kept versions).
+// Threads: kept_versions is immutable; a filter belongs to one thread. Cost: stays() O(log ranges of versions that are
+// not kept).
 #pragma once
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "icecore/options.hpp"
+#include "icecore/version_ranges.hpp"
 
 namespace icecore::stratum {
 
 class kept_versions {
  public:
-  [[nodiscard]] static kept_versions all() { return kept_versions(); }
+  [[nodiscard]] static kept_versions all() { return all_but({}); }
+  /// All but those in these ranges, which are ascending and have gaps between them.
+  [[nodiscard]] static kept_versions all_but(std::vector<version_range> expired) {
+    kept_versions kept;
+    kept.expired_ = std::move(expired);
+    return kept;
+  }
   /// These, in any order.
-  explicit kept_versions(std::vector<version> some) : some_(std::move(some)), all_(false) { std::ranges::sort(some_); }
+  explicit kept_versions(std::vector<version> some) {
+    std::ranges::sort(some);
+    version next = 0;
+    for (const version v : some) {
+      if (v > next) expired_.push_back({next, v});
+      next = std::max(next, v + 1);
+    }
+    expired_.push_back({next, version_max + 1});
+  }
 
-  [[nodiscard]] bool are_all() const noexcept { return all_; }
+  [[nodiscard]] bool are_all() const noexcept { return expired_.empty(); }
   [[nodiscard]] bool has(version v) const noexcept { return has_between(v, v + 1); }
   /// Whether one of the versions from `first` to before `end` is kept.
   [[nodiscard]] bool has_between(version first, version end) const noexcept {
-    if (all_) return first < end;
-    const auto next = std::ranges::lower_bound(some_, first);
-    return next != some_.end() && *next < end;
+    if (first >= end) return false;
+    const auto found = std::ranges::upper_bound(expired_, first, {}, &version_range::end);
+    return found == expired_.end() || found->first > first || found->end < end;
   }
 
  private:
   kept_versions() = default;
 
-  std::vector<version> some_;
-  bool all_ = true;
+  std::vector<version_range> expired_;
 };
 
 /// Goes over the records of one key after another, the newest of each first.

@@ -68,7 +68,7 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
   const bool removals_may_go = rule.is_oldest && !rule.kept.are_all();  // M2
   std::vector<packed_record> removals;  // of the key, for which no older record has stayed yet
   std::string key;
-  bool is_forgotten = false;
+  version forgotten = 0;  // up to this version
   bool has_key = false;
   while (record_source* const s = first_of(sources, range)) {
     if (s->key() < range.from) {
@@ -78,7 +78,7 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
     if (!has_key || s->key() != key) {
       key = s->key();
       has_key = true;
-      is_forgotten = rule.is_forgotten && rule.is_forgotten(key);
+      forgotten = rule.forgotten_up_to ? rule.forgotten_up_to(key) : 0;
       filter.begin_key();
       removals.clear();
     }
@@ -86,8 +86,8 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
     constexpr std::uint64_t told_every = 1 << 16;
     if (totals.read % told_every == 0 && rule.on_progress) rule.on_progress(told_every);
     const packed_record record = s->record();
-    if (!is_forgotten && filter.stays(record.stamped)) {
-      if (removals_may_go && record.is_removal()) {
+    if (record.stamped > forgotten && filter.stays(record.stamped)) {
+      if ((removals_may_go || forgotten != 0) && record.is_removal()) {
         removals.push_back(record);
       } else {
         for (const packed_record& r : removals) out.add(key, r);

@@ -1,6 +1,6 @@
 // Merges records of several generations into extents, without those that no kept version shows.
 //
-//   merge_rule rule{.kept = kept, .is_oldest = true, .is_forgotten = {}};
+//   merge_rule rule{.kept = kept, .is_oldest = true, .forgotten_up_to = {}};
 //   merge_totals told = merge(sources, rule, {.from = "a", .to = "m"}, target);
 //
 // The sources have disjoint intervals of versions, so that (key, version) orders their records: it does not matter
@@ -12,8 +12,8 @@
 // Invariants:
 //   M1. Each version that is kept, and the present, shows the same after the merge: together with what older strata
 //       show, unless the sources are the oldest.
-//   M2. A removal stays where an older record may lie below: it is left out only if the sources are the oldest, not all
-//       versions are kept, and no older record of its key stays.
+//   M2. A removal stays where an older record may lie below: it is left out only if the sources are the oldest and not
+//       all versions are kept, or its key is forgotten; and if no older record of its key stays.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ struct merge_rule {
   const kept_versions& kept;
   /// No other stratum has older versions.
   bool is_oldest = false;
-  /// Keys of which nothing stays. May be empty.
-  std::function<bool(std::string_view key)> is_forgotten = {};
+  /// Of a key nothing stays up to this version; 0: it is not forgotten. May be empty. Precondition: no other stratum
+  /// has a key that is.
+  std::function<version(std::string_view key)> forgotten_up_to = {};
   /// Told how many records were read since the last call. May be empty.
   std::function<void(std::uint64_t records)> on_progress = {};
 };

@@ -1,6 +1,7 @@
 #include "support/model.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace icecore::testing {
 
@@ -30,6 +31,68 @@ void model::pack() {
     entry->second = std::move(changes);
     entry = entry->second.empty() ? records.erase(entry) : std::next(entry);
   }
+}
+
+std::uint64_t model::expire() {
+  if (kept.keeps_all() || clock < 2) return 0;
+  const version newest = clock - 1;
+  std::set<version> wanted{newest};
+  std::uint64_t counted = 0;
+  for (version v = newest; v > 0 && counted < kept.newest; --v) {
+    if (is_expired(v)) continue;
+    wanted.insert(v);
+    ++counted;
+  }
+  for (version v = 1; v < newest; ++v) {
+    if (kept.tagged && find_tag(v) != nullptr) wanted.insert(v);
+    if (kept.younger_than.count() == 0) continue;
+    const tag_info* from = nullptr;  // the first tag from it on
+    for (const tag_info& tag : tags) {
+      if (tag.version >= v && (from == nullptr || tag.version < from->version)) from = &tag;
+    }
+    const std::int64_t age_ns = std::chrono::nanoseconds(kept.younger_than).count();
+    if (from == nullptr || from->time_ns >= now_ns - age_ns) wanted.insert(v);
+  }
+  const std::size_t before = expired.size();
+  for (version v = 1; v < newest; ++v) {
+    if (!wanted.contains(v)) expired.insert(v);
+  }
+  return expired.size() - before;
+}
+
+/// Whether a version that can be read, or the present, shows record `i` of a history, the oldest first.
+bool model::is_shown(const std::vector<record>& history, std::size_t i) const {
+  if (i + 1 == history.size()) return true;
+  for (version v = history[i].version; v < history[i + 1].version; ++v) {
+    if (!is_expired(v)) return true;
+  }
+  return false;
+}
+
+bool model::may_show(const std::string& key, const std::vector<record>& found, version up_to) const {
+  if (!thinned()) return found == newest_first(key, up_to);
+  const auto all = records.find(key);
+  if (all == records.end()) return found.empty();
+  std::size_t matched = 0;
+  for (std::size_t i = all->second.size(); i-- > 0;) {
+    const record& each = all->second[i];
+    if (each.version > up_to) continue;
+    if (matched < found.size() && found[matched] == each) {
+      ++matched;
+    } else if (each.value && is_shown(all->second, i)) {
+      return false;
+    }
+  }
+  return matched == found.size();
+}
+
+bool model::must_list(const std::string& key) const {
+  const auto all = records.find(key);
+  if (all == records.end()) return false;
+  for (std::size_t i = 0; i < all->second.size(); ++i) {
+    if (all->second[i].value && is_shown(all->second, i)) return true;
+  }
+  return false;
 }
 
 version model::apply(const icecore::batch& operations) {

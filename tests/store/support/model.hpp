@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "icecore/options.hpp"
+#include "icecore/retention.hpp"
 #include "icecore/store.hpp"
 
 namespace icecore::testing {
@@ -36,6 +38,16 @@ class model {
   icecore::version close_version() { return clock++; }
   /// What compact() leaves: of a key's records of one version the last, and no removals of what was not there.
   void pack();
+  /// What compact() does besides, by the store's retention: returns how many versions expire. All records stay here.
+  std::uint64_t expire();
+  [[nodiscard]] bool thinned() const noexcept { return !expired.empty(); }
+  [[nodiscard]] bool is_expired(icecore::version v) const { return expired.contains(v); }
+  /// Whether a thinned store may show this as the key's history, newest first: it has each value that a version that
+  /// can be read shows, and nothing that was not written.
+  [[nodiscard]] bool may_show(const std::string& key, const std::vector<record>& found,
+                              icecore::version up_to = version_max) const;
+  /// Whether a thinned store must still list the key.
+  [[nodiscard]] bool must_list(const std::string& key) const;
 
   [[nodiscard]] std::optional<std::string> find(const std::string& key, icecore::version at = version_max) const;
   /// Present items with from <= key < to.
@@ -54,8 +66,14 @@ class model {
   std::map<std::string, std::vector<record>> records;  // of each key, oldest first
   std::uint64_t idle_removes = 0;                      // batched removes of absent keys: stored, never shown
   std::vector<tag_info> tags;                          // oldest version first
+  std::set<icecore::version> expired;
+  icecore::retention kept;
+  std::int64_t now_ns = 0;  // of the compaction: tags are older or younger by more than it takes
   icecore::version clock = 1;
   icecore::version newest_write = 0;
+
+ private:
+  [[nodiscard]] bool is_shown(const std::vector<record>& history, std::size_t i) const;
 };
 
 /// Thrown where the store does not do what the model does.

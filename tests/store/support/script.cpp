@@ -6,8 +6,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "icecore/compaction.hpp"
 #include "support/file.hpp"
+#include "support/promises.hpp"
 
 namespace icecore::testing {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::array<const char*, kinds_of_step> kind_names = {
     "insert",           "remove", "batch",     "tag",    "label",   "sync",
     "latest",           "find",   "seek",      "walk",   "range",   "columns",
     "history",          "diff",   "tags",      "misuse", "compare", "reopen",
-    "reopen_read_only", "keep",   "look_back", "crash",  "pack"};
+    "reopen_read_only", "keep",   "look_back", "crash",  "pack",    "retain"};
 
 [[nodiscard]] const std::string& key_of(unsigned number) { return script_keys()[number % script_keys().size()]; }
 
@@ -33,31 +33,6 @@ constexpr std::array<const char*, kinds_of_step> kind_names = {
     std::memcpy(value.data() + at, &word, std::min(sizeof word, value.size() - at));
   }
   return value;
-}
-
-[[nodiscard]] std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-void promise_version(const char* what, version found, version wanted) {
-  promise(found == wanted, [&] {
-    return std::string(what) + " returned version " + std::to_string(found) + " instead of " + std::to_string(wanted);
-  });
-}
-
-template <class Call>
-void promise_error(const char* what, errc wanted, const Call& call) {
-  try {
-    call();
-  } catch (const error& failure) {
-    promise(failure.code() == wanted, [&] {
-      return std::string(what) + ": error " + std::to_string(failure.code().value()) + " (" + failure.what() +
-             ") instead of " + std::to_string(static_cast<int>(wanted));
-    });
-    return;
-  }
-  throw broken_promise(std::string(what) + ": no error");
 }
 
 /// Writes this content to the file again, without the pages of zeros, as the file system would.
@@ -205,6 +180,8 @@ void lockstep::run(const step& one) {
       return crash(one);
     case step::kind::pack:
       return pack(one);
+    case step::kind::retain:
+      return retain(one);
   }
 }
 
@@ -406,16 +383,16 @@ void lockstep::history(const step& one) {
     }
     return records;
   };
-  auto wanted = model_.newest_first(key);
-  const auto same = [&](const char* what, const pinned_list<change>& found) {
-    promise(own(found) == wanted, [&] { return std::string(what) + " of the history of " + show(key); });
+  const auto check = [&](const char* what, const std::vector<model::record>& found, version up_to) {
+    promise(model_.may_show(key, found, up_to), [&] { return std::string(what) + " of the history of " + show(key); });
   };
-  same("newest_first()", store_->history(key).newest_first());
-  std::ranges::reverse(wanted);
-  same("oldest_first()", store_->history(key).oldest_first());
+  check("newest_first()", own(store_->history(key).newest_first()), version_max);
+  auto oldest_first = own(store_->history(key).oldest_first());
+  std::ranges::reverse(oldest_first);
+  check("oldest_first()", oldest_first, version_max);
   const version at = some_version(one.seed);
-  wanted = model_.newest_first(key, at);
-  same("the snapshot's part", store_->at(at).history(key));
+  check("the snapshot's part", own(store_->at(at).history(key)), at);
+  promise(store_->history(key).thinned() == model_.thinned(), [] { return std::string("thinned() of a history"); });
 }
 
 void lockstep::diff(const step& one) {
@@ -450,12 +427,16 @@ void lockstep::tags(const step& one) {
   same("time", store_->find_tag_at_time(time_ns), then);
   const auto time = std::chrono::system_clock::time_point(
       std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::nanoseconds(time_ns)));
-  if (then != nullptr) {
+  if (then != nullptr && model_.is_expired(then->version)) {
+    promise_error("at(time of an expired version)", errc::version_expired, [&] { return store_->at(time); });
+  } else if (then != nullptr) {
     promise_version("at(time)", store_->at(time).version(), then->version);
   } else {
     promise_error("at(time) before the first tag", errc::unknown_tag, [&] { return store_->at(time); });
   }
-  if (const tag_info* named = model_.find_tag(name)) {
+  if (const tag_info* named = model_.find_tag(name); named != nullptr && model_.is_expired(named->version)) {
+    promise_error("at(name of an expired version)", errc::version_expired, [&] { return store_->at(name); });
+  } else if (named != nullptr) {
     promise_version("at(name)", store_->at(name).version(), named->version);
   } else {
     promise_error("at(unknown name)", errc::unknown_tag, [&] { return store_->at(name); });
@@ -477,42 +458,6 @@ void lockstep::misuse(const step& one) {
   std::array<std::optional<std::string_view>, 3> answers;
   promise_error("find_many into another number of answers", errc::invalid_argument,
                 [&] { static_cast<void>(store_->find_many(keys, version{0}, answers)); });
-}
-
-options lockstep::writing(unsigned number) const {
-  options opening = options_;
-  const auto& same_place = how_.where == place::tmpfs ? tmpfs_settings() : all_settings();
-  const setting& next = same_place[number % same_place.size()];
-  if (next.where == how_.where) {
-    opening.durability = next.durability;
-    opening.deferred_durability = next.deferred;
-    opening.emulate_durability = next.options().emulate_durability;
-  }
-  opening.recovery_threads = number % 4;
-  return opening;
-}
-
-void lockstep::reopen(const step& one, bool read_only_between) {
-  kept_.clear();
-  store_->close();
-  if (read_only_between) {
-    options reading = options_;
-    reading.access = access::read_only;
-    store_ = std::make_unique<store>(path_, reading);
-    promise(store_->read_only(), [] { return std::string("read_only() is false"); });
-    promise(store_->clock() >= model_.clock, [] { return std::string("the clock went back at reopening"); });
-    model_.clock = store_->clock();
-    promise_error("insert into a store opened for reading", errc::read_only, [&] { store_->insert("a", "b"); });
-    promise_error("tag() of a store opened for reading", errc::read_only, [&] { store_->tag(); });
-    compare_version(store_->latest(), model_, version_max);
-    compare_everything(*store_, model_, 3);
-    store_->close();
-  }
-  options_ = writing(one.seed);
-  store_ = std::make_unique<store>(path_, options_);
-  promise(store_->clock() >= model_.clock, [] { return std::string("the clock went back at reopening"); });
-  promise(!store_->stats().recovered_from_crash, [] { return std::string("a clean close counts as a crash"); });
-  model_.clock = store_->clock();
 }
 
 void lockstep::keep(const step& one) {
@@ -539,54 +484,6 @@ void lockstep::look_back() {
   }
 }
 
-void lockstep::crash(const step& one) {
-  kept_.clear();
-  const std::string left = files_.read(path_);
-  store_->close();
-  files_.replace(path_, left);
-  options_ = writing(one.seed);
-  store_ = std::make_unique<store>(path_, options_);
-  promise(store_->stats().recovered_from_crash, [] { return std::string("a crash counts as a clean close"); });
-  // instant recovery closes the version that was left open
-  if (store_->stats().recovered_instantly && store_->clock() == model_.clock + 1) ++model_.clock;
-  promise_version("clock() after a crash of the process", store_->clock(), model_.clock);
-}
-
 void lockstep::compare_histories() const { testing::compare_histories(*store_, model_); }
-
-void lockstep::pack(const step& one) {
-  kept_.clear();
-  store_->close();
-  compaction_options how;
-  how.whole = one.other % 3 == 0;
-  how.threads = 1 + one.key % 3;
-  how.compression = one.size % 2 == 0 ? compression::zstd : compression::none;
-  const compaction_report done = compact(path_, writing(one.seed), how);
-  if (model_.touched()) model_.close_version();
-  if (done.packed) model_.pack();
-  promise_version("compact()", done.up_to, model_.clock - 1);
-  const auto report = verify_file(path_);
-  promise(report.ok(), [&] {
-    return "verify_file() of a packed store: " + report.damages.front().structure + ": " + report.damages.front().what;
-  });
-  options_ = writing(one.seed);
-  store_ = std::make_unique<store>(path_, options_);
-  promise(!store_->stats().recovered_from_crash, [] { return std::string("packing counts as a crash"); });
-  promise_version("clock() of a store that was packed", store_->clock(), model_.clock);
-}
-void lockstep::finish() {
-  kept_.clear();
-  compare_everything(*store_, model_);
-  store_->close();
-  const auto report = verify_file(path_);
-  promise(report.ok(), [&] {
-    return "verify_file() of a sound store: " + report.damages.front().structure + ": " + report.damages.front().what;
-  });
-  options reading;
-  reading.access = access::read_only;
-  store_ = std::make_unique<store>(path_, reading);
-  model_.clock = store_->clock();
-  compare_everything(*store_, model_);
-}
 
 }  // namespace icecore::testing

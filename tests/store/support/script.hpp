@@ -39,6 +39,7 @@ struct step {
     look_back,  // at what `keep` kept
     crash,      // opens the file as a killed process leaves it
     pack,       // closes the store and compacts it
+    retain,     // says which versions it keeps from the next time on
   };
   kind what;
   unsigned key;
@@ -48,7 +49,7 @@ struct step {
 };
 using script = std::vector<step>;
 
-inline constexpr unsigned kinds_of_step = static_cast<unsigned>(step::kind::pack) + 1;
+inline constexpr unsigned kinds_of_step = static_cast<unsigned>(step::kind::retain) + 1;
 
 std::ostream& operator<<(std::ostream& out, const step& one);
 
@@ -90,9 +91,15 @@ class lockstep {
   void look_back();
   void crash(const step& one);
   void pack(const step& one);
+  void retain(const step& one);
   void settle();
 
-  [[nodiscard]] version some_version(unsigned number) const { return number % model_.clock; }
+  /// One that can be read.
+  [[nodiscard]] version some_version(unsigned number) const {
+    version v = number % model_.clock;
+    while (model_.is_expired(v)) ++v;
+    return v;
+  }
   [[nodiscard]] key_bounds some_bounds(const step& one) const;
   [[nodiscard]] options writing(unsigned number) const;
   [[nodiscard]] bool keeps_each_write() const noexcept {

@@ -122,6 +122,8 @@ exit_code print_each_tag(const store& s, const filter& condition, const filter_a
   for (const tag_info& t : tags) {
     if (s.lost_versions().contains(t.version)) {
       fmt::print(stderr, "version {} ('{}') is left out: a power cut took it\n", t.version, shown(t.name));
+    } else if (s.is_expired(t.version)) {
+      fmt::print(stderr, "version {} ('{}') is left out: it has expired\n", t.version, shown(t.name));
     } else if (versions.size() < a.limit) {
       versions.push_back(t.version);
       rows.push_back({fmt::format("{}", t.version), print.text(t.name)});

@@ -20,6 +20,7 @@ struct compact_arguments {
   std::string store;
   write_arguments write;
   bool whole = false;
+  bool dry_run = false;
   unsigned threads = 0;
   bool compress = false;
   unsigned level = 3;
@@ -31,13 +32,22 @@ void print_json(const compaction_report& report, double seconds) {
   line.add("packed", report.packed).add("keys", report.keys).add("records", report.records);
   line.add("strata", report.strata).add("up_to", report.up_to);
   line.add("bytes_before", report.bytes_before).add("bytes_after", report.bytes_after);
-  line.add("bytes_written", report.bytes_written);
+  line.add("bytes_written", report.bytes_written).add("versions_expired", report.versions_expired);
+  line.add("records_dropped", report.records_dropped).add("erased", report.erased);
   out().line(line.add("seconds", seconds).text());
 }
 
-void print_line(const compaction_report& report, const std::string& path, double seconds) {
+void print_line(const compaction_report& report, const std::string& path, bool dry_run, double seconds) {
   const std::string strata = fmt::format("{} {}", grouped(report.strata), report.strata == 1 ? "stratum" : "strata");
   const std::string after = human_bytes(static_cast<double>(report.bytes_after));
+  if (dry_run && (report.bytes_written > 0 || report.versions_expired > 0 || report.records_dropped > 0)) {
+    out().line(fmt::format("{}: would pack {} records up to version {}; {} now, about {} then", shown(path),
+                           grouped(report.records), report.up_to, human_bytes(static_cast<double>(report.bytes_before)),
+                           after));
+    out().line(fmt::format("{} versions would expire, and {} records that no kept version shows would go",
+                           grouped(report.versions_expired), grouped(report.records_dropped)));
+    return;
+  }
   if (!report.packed) {
     out().line(fmt::format("{}: nothing to pack; {} up to version {}, {}", shown(path), strata, report.up_to, after));
     return;
@@ -45,6 +55,15 @@ void print_line(const compaction_report& report, const std::string& path, double
   out().line(fmt::format("{}: {} records of {} keys packed, {} up to version {}; {} before, {} after, in {:.2f} s",
                          shown(path), grouped(report.records), grouped(report.keys), strata, report.up_to,
                          human_bytes(static_cast<double>(report.bytes_before)), after, seconds));
+  if (report.versions_expired > 0 || report.records_dropped > 0) {
+    out().line(fmt::format("{} versions have expired; {} records went that no kept version shows",
+                           grouped(report.versions_expired), grouped(report.records_dropped)));
+  }
+  if (!report.erased) {
+    out().line(
+        "a process that reads the store keeps the space of what went; compact again once it has ended, if keys "
+        "were to be forgotten");
+  }
 }
 
 exit_code pack(const compact_arguments& a) {
@@ -54,7 +73,7 @@ exit_code pack(const compact_arguments& a) {
     bar.retitle(p.what, p.total, p.unit == "bytes" ? "B" : p.unit);
     bar.update(p.done);
   };
-  compaction_options how{.whole = a.whole, .threads = a.threads, .on_progress = tell};
+  compaction_options how{.whole = a.whole, .dry_run = a.dry_run, .threads = a.threads, .on_progress = tell};
   if (a.compress) {
     how.compression = compression::zstd;
     how.compression_level = static_cast<int>(std::min(a.level, 1000U));  // compact() says what is too much
@@ -65,7 +84,7 @@ exit_code pack(const compact_arguments& a) {
   if (a.format == cli::format::json) {
     print_json(report, seconds);
   } else {
-    print_line(report, a.store, seconds);
+    print_line(report, a.store, a.dry_run, seconds);
   }
   return exit_code::ok;
 }
@@ -79,8 +98,10 @@ void add_compact_verb(command_line& line) {
       "  icecore compact model.ice\n"
       "  icecore compact model.ice --whole               # what is packed already, too: all in one stratum\n"
       "  icecore compact model.ice --compress            # smaller; reading inflates what it needs\n"
+      "  icecore compact model.ice --dry-run             # what would go, and what it would give back\n"
       "  icecore compact model.ice -o json | jq .bytes_after\n"
-      "Every version stays, and the store is used as before. No other process may have the store open; on the way it\n"
+      "Every version stays unless `icecore retention` says otherwise, and the store is used as before. No other "
+      "process may have the store open; on the way it\n"
       "takes the space of what is packed twice. If the command is killed, the store is as before or as afterwards.");
   verb.add_store(a->store);
   verb.add_flag("--whole", a->whole, "Pack once more what is packed already, so that there is one stratum");
@@ -88,6 +109,8 @@ void add_compact_verb(command_line& line) {
   verb.add_option("--level", a->level, "zstd's level, from 1 to 19: a greater one takes more time for less space; 3")
       .type_name("N")
       .needs(compress);
+  verb.add_flag("--dry-run", a->dry_run,
+                "Only say what would go and what it would give back; the store stays as it is");
   verb.add_option("--threads", a->threads, "Threads; 0: all cores").type_name("N");
   verb.add_changing(a->write);
   verb.add_format(a->format);

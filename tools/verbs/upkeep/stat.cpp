@@ -7,6 +7,7 @@
 #include "line/opening.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
+#include "text/retention_text.hpp"
 #include "text/text.hpp"
 
 namespace icecore::cli {
@@ -77,7 +78,22 @@ std::string packed_in_words(const statistics& s) {
                      compressed);
 }
 
-void print_json(const statistics& s, const version_ranges& lost) {
+/// What a store keeps, and what it does not have any more.
+struct kept_versions {
+  std::span<const version_range> lost;
+  std::span<const version_range> expired;
+  retention policy;
+};
+
+void print_ranges(std::string_view name, std::span<const version_range> ranges) {
+  for (const auto& [first, end] : ranges) {
+    json_object range;
+    range.add("first", first).add("last", end - 1);
+    out().line(json_object().add(name, range).text());
+  }
+}
+
+void print_json(const statistics& s, const kept_versions& versions) {
   json_object durability;
   durability.bytes("mode", name_of(s.durability.mode)).bytes("best", name_of(best_on(s.durability.medium)));
   durability.bytes("medium", name_of(s.durability.medium)).add("emulated", s.durability.emulated);
@@ -98,14 +114,12 @@ void print_json(const statistics& s, const version_ranges& lost) {
   line.add("packed_inflated_bytes", s.packed_inflated_bytes).add("block_cache_bytes_max", s.block_cache_bytes_max);
   line.add("block_cache_bytes", s.block_cache_bytes);
   line.add("block_cache_hits", s.block_cache_hits).add("block_cache_misses", s.block_cache_misses);
+  line.add("retention", retention_json(versions.policy));
   line.add("recovered_from_crash", s.recovered_from_crash).add("recovered_instantly", s.recovered_instantly);
   line.add("opening_seconds", s.recovery_seconds);
   out().line(line.add("durability", durability).text());
-  for (const auto& [first, end] : lost.ranges()) {
-    json_object range;
-    range.add("first", first).add("last", end - 1);
-    out().line(json_object().add("lost_versions", range).text());
-  }
+  print_ranges("lost_versions", versions.lost);
+  print_ranges("expired_versions", versions.expired);
   if (s.files.size() == 1) return;
   for (const file_statistics& f : s.files) {
     json_object file;
@@ -115,16 +129,26 @@ void print_json(const statistics& s, const version_ranges& lost) {
   }
 }
 
-void print_table(const statistics& s, const version_ranges& lost) {
+/// More of them would bury the rest; -o json has all.
+constexpr std::size_t expired_lines_max = 10;
+
+void print_table(const statistics& s, const kept_versions& versions) {
   const auto line = [](std::string_view what, const std::string& value) {
     out().line(fmt::format("{:<22}{}", what, value));
   };
   const std::uint64_t content = s.key_bytes + s.value_bytes;
   line("store", fmt::format("{}  (pool {}, format {}.{})", shown(s.path), s.pool_id, s.format_major, s.format_minor));
   line("open version", grouped(s.clock));
-  for (const auto& [first, end] : lost.ranges()) {
+  for (const auto& [first, end] : versions.lost) {
     line("  lost versions", fmt::format("{} to {}, in a power cut", grouped(first), grouped(end - 1)));
   }
+  for (const auto& [first, end] : versions.expired.first(std::min(versions.expired.size(), expired_lines_max))) {
+    line("  expired versions", fmt::format("{} to {}", grouped(first), grouped(end - 1)));
+  }
+  if (versions.expired.size() > expired_lines_max) {
+    line("", fmt::format("and {} more ranges", grouped(versions.expired.size() - expired_lines_max)));
+  }
+  line("keeps", in_words(versions.policy));
   line("keys", grouped(s.keys));
   line("records", fmt::format("{}  ({} inserts, {} removes)", grouped(s.records), grouped(s.records - s.removes),
                               grouped(s.removes)));
@@ -160,10 +184,11 @@ void print_table(const statistics& s, const version_ranges& lost) {
 exit_code stat(const stat_arguments& a) {
   const opened_store s = open_to_read(a.store, a.read);
   const statistics statistics = s.stats();
+  const kept_versions versions{s.lost_versions().ranges(), s.expired_versions(), s.retention()};
   if (a.format == cli::format::json) {
-    print_json(statistics, s.lost_versions());
+    print_json(statistics, versions);
   } else {
-    print_table(statistics, s.lost_versions());
+    print_table(statistics, versions);
   }
   return exit_code::ok;
 }

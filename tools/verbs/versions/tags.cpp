@@ -29,11 +29,12 @@ struct tag_arguments {
   cli::format format = cli::format::table;
 };
 
-/// `bytes`: what was written, if it is known.
-void print_json(const tag_info& t, const std::uint64_t* bytes = nullptr) {
+/// `bytes`: what was written, if it is known. `expired`: the version cannot be read any more.
+void print_json(const tag_info& t, bool expired, const std::uint64_t* bytes = nullptr) {
   json_object line;
   line.add("version", t.version).bytes("time", format_time(t.time_ns)).add("time_ns", t.time_ns);
   line.bytes("name", t.name).bytes("note", t.note);
+  if (expired) line.add("expired", true);
   if (bytes != nullptr) line.add("bytes", *bytes);
   out().line(line.text());
 }
@@ -46,7 +47,7 @@ exit_code tag(const tag_arguments& a) {
   const version closed = s.tag(label);
   s.close();
   if (a.format == cli::format::json) {
-    print_json({.version = closed, .time_ns = time_ns, .name = a.name, .note = a.note});
+    print_json({.version = closed, .time_ns = time_ns, .name = a.name, .note = a.note}, false);
   } else {
     out().line(fmt::format("{}", closed));
   }
@@ -63,8 +64,8 @@ struct log_arguments {
   cli::format format = cli::format::table;
 };
 
-/// For each tag the bytes of keys and values that were written since the tag before it. `tags`: all, oldest first.
-/// One pass over the records.
+/// For each tag the bytes of keys and values that were written since the tag before it; what was written up to the
+/// newest expired version is not known any more, and not counted. `tags`: all, oldest first. One pass over the records.
 std::vector<std::uint64_t> bytes_written(const store& s, const std::vector<tag_info>& tags) {
   std::vector<std::uint64_t> bytes(tags.size());
   const auto& lost = s.lost_versions();
@@ -73,7 +74,10 @@ std::vector<std::uint64_t> bytes_written(const store& s, const std::vector<tag_i
   if (newest == tags.rend()) return bytes;
   progress_bar bar("reading", s.stats().records, "records");
   std::uint64_t done = 0;
-  change_range all = s.changes(0, newest->version);
+  const auto expired = s.expired_versions();
+  const version after = expired.empty() ? 0 : expired.back().end;
+  if (after > newest->version) return bytes;
+  change_range all = s.changes(after, newest->version);
   for (const key_change& c : all) {
     const auto tag = std::ranges::lower_bound(tags, c.version, {}, &tag_info::version);
     bytes[static_cast<std::size_t>(tag - tags.begin())] += c.key.size() + (c.value ? c.value->size() : 0);
@@ -118,7 +122,9 @@ exit_code log(const log_arguments& a) {
   tags.resize(std::min<std::uint64_t>(tags.size(), a.limit));
   bytes.resize(std::min(bytes.size(), tags.size()));
   if (a.format == cli::format::json) {
-    for (std::size_t i = 0; i < tags.size(); ++i) print_json(tags[i], a.graph ? &bytes[i] : nullptr);
+    for (std::size_t i = 0; i < tags.size(); ++i) {
+      print_json(tags[i], s.is_expired(tags[i].version), a.graph ? &bytes[i] : nullptr);
+    }
     return exit_code::ok;
   }
   if (a.graph) {
@@ -127,7 +133,8 @@ exit_code log(const log_arguments& a) {
   }
   table rows({">version", "time", "name", "note"});
   for (const tag_info& t : tags) {
-    rows.row({fmt::format("{}", t.version), format_time(t.time_ns), shown(t.name), shown(t.note)});
+    const std::string note = s.is_expired(t.version) ? (t.note.empty() ? "(expired)" : "(expired) ") : "";
+    rows.row({fmt::format("{}", t.version), format_time(t.time_ns), shown(t.name), note + shown(t.note)});
   }
   rows.print(out());
   return exit_code::ok;

@@ -1,0 +1,192 @@
+#include "store/packed/retention/forgetting.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/checksum.hpp"
+#include "base/raise.hpp"
+#include "pool/manifest/manifest.hpp"
+#include "pool/query/feed_places.hpp"
+#include "pool/query/query_space.hpp"
+#include "store/engine.hpp"
+
+namespace icecore::detail {
+namespace {
+
+using format::forget_header;
+
+std::uint32_t crc_of(const pool_set& pools, const segment& s, forget_header header, std::string_view content) {
+  header.crc = 0;
+  const std::uint32_t seed = pools.codec().record_seed(s.generation, s.first_record());
+  return crc32c(crc32c(seed, &header, sizeof header), content.data(), content.size());
+}
+
+std::string encoded(std::span<const key_to_forget> what) {
+  std::string bytes;
+  for (const key_to_forget& each : what) {
+    const format::forgotten_key head{static_cast<std::uint32_t>(each.bytes.size()), each.is_prefix ? 1U : 0U};
+    bytes.append(reinterpret_cast<const char*>(&head), sizeof head);
+    bytes.append(each.bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void write_forget_request(pool_set& pools, version up_to, std::span<const key_to_forget> what) {
+  const std::string content = encoded(what);
+  if (pools.roots().read().version_major < format::version_major_with_manifest) {
+    // older versions of icecore would take the segment for damage
+    pools.roots().update_both([](format::root& r) { r.version_major = format::version_major_with_manifest; });
+  }
+  const segment s = pools.allocate(sizeof(forget_header) + content.size(), 0, format::forget_segment_magic, {});
+  forget_header header{};
+  header.up_to = up_to;
+  header.count = static_cast<std::uint32_t>(what.size());
+  header.size = content.size();
+  header.crc = crc_of(pools, s, header, content);
+  std::byte* const to = pools.at(s.first_record());
+  std::memcpy(to, &header, sizeof header);
+  std::memcpy(to + sizeof header, content.data(), content.size());
+  pools.persist().persist(pools.at(s.offset), sizeof(format::segment_header) + sizeof(forget_header) + content.size());
+  pools.persist().sync();
+}
+
+forgotten_keys::forgotten_keys(const pool_set& pools) {
+  for_each_segment(pools, [&](const segment& s, const format::segment_header& h) {
+    if (h.magic == format::forget_segment_magic) read(pools, s);
+  });
+}
+
+void forgotten_keys::read(const pool_set& pools, const segment& s) {
+  segments_.push_back(s);
+  forget_header header;
+  const std::byte* const from = pools.at(s.first_record());
+  std::memcpy(&header, from, sizeof header);
+  const std::uint64_t room = s.size - sizeof(format::segment_header) - sizeof header;
+  if (header.size > room) return;
+  const std::string_view content(reinterpret_cast<const char*>(from) + sizeof header, header.size);
+  if (header.crc != crc_of(pools, s, header, content)) return;
+  std::size_t at = 0;
+  for (std::uint32_t i = 0; i < header.count && content.size() - at >= sizeof(format::forgotten_key); ++i) {
+    format::forgotten_key head;
+    std::memcpy(&head, content.data() + at, sizeof head);
+    at += sizeof head;
+    auto& list = head.is_prefix != 0 ? prefixes_ : keys_;
+    version& known = list[std::string(content.substr(at, head.size))];
+    known = std::max<version>(known, header.up_to);
+    at += std::min<std::size_t>(head.size, content.size() - at);
+  }
+}
+
+version forgotten_keys::up_to(std::string_view key) const {
+  version found = 0;
+  if (const auto named = keys_.find(key); named != keys_.end()) found = named->second;
+  for (const auto& [prefix, up_to] : prefixes_) {
+    if (key.starts_with(prefix)) found = std::max(found, up_to);
+  }
+  return found;
+}
+
+bool forgotten_keys::are_in(const stratum::strata& all, const stratum::strata::range& one) const {
+  stratum::stratum_walk walk(all, one);
+  const auto first_from = [&](const std::string& key) -> std::optional<std::string_view> {
+    walk.seek(key);
+    return walk.at_end() ? std::nullopt : std::optional<std::string_view>(walk.key());
+  };
+  return std::ranges::any_of(keys_, [&](const auto& each) { return first_from(each.first) == each.first; }) ||
+         std::ranges::any_of(prefixes_, [&](const auto& each) {
+           const auto found = first_from(each.first);
+           return found && found->starts_with(each.first);
+         });
+}
+
+bool forgotten_keys::are_in(std::string_view bytes) const {
+  const auto holds = [&](const auto& each) {
+    return !each.first.empty() && bytes.find(each.first) != std::string_view::npos;
+  };
+  return std::ranges::any_of(keys_, holds) || std::ranges::any_of(prefixes_, holds) || prefixes_.contains("");
+}
+
+void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
+  query_space space(pools, lock);
+  if (!space.ever_used()) return;
+  for (const link head : space.heads([](link, const std::string&) {})) {
+    const segment in = pools.segment_at(head);
+    const std::string_view bytes(reinterpret_cast<const char*>(pools.at(in.first_record())),
+                                 in.size - sizeof(format::segment_header));
+    if (feed_places::is_feed(space, head) && !keys.are_in(bytes)) continue;
+    auto& state = space.head_at(head).state;
+    space.write(state, static_cast<std::uint64_t>(format::query_phase::dropped));
+    pools.persist().persist(&state, sizeof state);
+    space.drop(head);
+  }
+  space.clear_free_space();
+}
+
+namespace {
+
+/// The keys that the store knows, of those that are named.
+std::set<std::string, std::less<>> known_keys(const store_core& core, const forget_request& what) {
+  return with_engine(core, [&](const auto& engine) {
+    std::set<std::string, std::less<>> known;
+    for (const std::string& key : what.keys) {
+      if (engine.standing_for(key) != null_link) known.insert(key);
+    }
+    for (const std::string& prefix : what.prefixes) {
+      for (const std::string_view key : engine.keys(key_bounds::of_prefix(prefix))) known.emplace(key);
+    }
+    return known;
+  });
+}
+
+std::vector<key_to_forget> all_of(const forget_request& what) {
+  std::vector<key_to_forget> all;
+  for (const bool is_prefix : {false, true}) {
+    for (const std::string& each : is_prefix ? what.prefixes : what.keys) {
+      if (each.size() > key_size_max) {
+        raise(errc::key_too_long, "forget: a key or prefix of {} bytes: keys have at most {}", each.size(),
+              key_size_max);
+      }
+      all.push_back({each, is_prefix});
+    }
+  }
+  if (all.empty()) raise(errc::invalid_argument, "forget: no key and no prefix is named");
+  if (what.note.size() > forget_note_size_max) {
+    raise(errc::invalid_argument, "forget: a note of {} bytes: at most {}", what.note.size(), forget_note_size_max);
+  }
+  return all;
+}
+
+}  // namespace
+
+forget_report store_core::forget(const forget_request& what) {
+  check_writable();
+  check_first();
+  const std::vector<key_to_forget> all = all_of(what);
+  const pin holds = take_pin();  // what is packed may be inflated for us
+  forget_report report;
+  // From here on it is decided; a crash before the keys are removed leaves that to the compaction.
+  report.up_to = clock_->now();
+  write_forget_request(*pool_, report.up_to, all);
+  const auto known = known_keys(*this, what);
+  report.keys = known.size();
+  with_writer(*this, [&](auto& engine) {
+    for (const std::string& key : known) static_cast<void>(engine.remove(key));
+  });
+  std::string note = std::to_string(known.size()) + (known.size() == 1 ? " key" : " keys");
+  if (!what.note.empty()) note.append(": ").append(what.note);
+  for (std::uint64_t number = 1;; ++number) {
+    report.tag = "forgotten-" + std::to_string(number);
+    if (tags().find(report.tag)) continue;
+    try {
+      static_cast<void>(tag({.name = report.tag, .note = note}));
+      return report;
+    } catch (const error& e) {  // another thread was faster
+      if (e.code() != errc::tag_exists) throw;
+    }
+  }
+}
+
+}  // namespace icecore::detail

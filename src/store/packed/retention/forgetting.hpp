@@ -1,0 +1,60 @@
+// Keys that are to be erased from all versions, as the store's file keeps them until a compaction has done so.
+//
+//   write_forget_request(pools, up_to, {{"user/17", false}});    // durable when it returns
+//   const forgotten_keys gone(pools);
+//   gone.up_to("user/17");                                       // what was written up to this version goes
+//   for (const segment& s : gone.segments()) ...                 // give these back when all is done
+//
+// Each request is in a segment of its own, "IFGT", which no manifest or era concerns: it counts until it is given back.
+// A crash before it is durable leaves one that fails its checksum, and the call has not returned.
+//
+// Threads: writing any; forgotten_keys is immutable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/pool_set.hpp"
+#include "stratum/strata.hpp"
+
+namespace icecore::detail {
+
+struct key_to_forget {
+  std::string bytes;
+  bool is_prefix;
+};
+
+void write_forget_request(pool_set& pools, version up_to, std::span<const key_to_forget> what);
+
+class forgotten_keys {
+ public:
+  explicit forgotten_keys(const pool_set& pools);
+
+  [[nodiscard]] bool empty() const noexcept { return keys_.empty() && prefixes_.empty(); }
+  /// What was written of the key up to this version goes; 0: nothing.
+  [[nodiscard]] version up_to(std::string_view key) const;
+  /// Whether a stratum has one of the keys.
+  [[nodiscard]] bool are_in(const stratum::strata& all, const stratum::strata::range& one) const;
+  /// Whether these bytes hold one of the keys or prefixes. An empty one holds no bytes.
+  [[nodiscard]] bool are_in(std::string_view bytes) const;
+  /// Those that hold requests, also such that a crash cut off.
+  [[nodiscard]] const std::vector<segment>& segments() const noexcept { return segments_; }
+
+ private:
+  void read(const pool_set& pools, const segment& s);
+
+  std::map<std::string, version, std::less<>> keys_;
+  std::map<std::string, version, std::less<>> prefixes_;
+  std::vector<segment> segments_;
+};
+
+/// Drops all kept queries, and the feeds that hold one of the keys; leaves zeros in the free space of queries. Nobody
+/// else has the store open.
+void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock);
+
+}  // namespace icecore::detail
