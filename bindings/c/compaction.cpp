@@ -17,6 +17,9 @@ icecore_compaction_report report_of(const icecore::compaction_report& done) noex
   result.bytes_before = done.bytes_before;
   result.bytes_after = done.bytes_after;
   result.bytes_written = done.bytes_written;
+  result.versions_expired = done.versions_expired;
+  result.records_dropped = done.records_dropped;
+  result.erased = done.erased ? 1 : 0;
   return result;
 }
 
@@ -55,6 +58,19 @@ int icecore_compact_compressed(const char* path, const icecore_options* options,
                   .compression_level = level,
                   .on_progress = progress_of(on_progress, progress_context)},
                  report);
+}
+
+int icecore_compact_dry_run(const char* path, const icecore_options* options, int whole, unsigned threads,
+                            icecore_compaction_report* report) {
+  return guarded([&] {
+    require(path, "icecore_compact_dry_run", "path");
+    require_result(report, "icecore_compact_dry_run");
+    write_structure(report, icecore_compaction_report{});
+    const icecore::compaction_report told =
+        icecore::compact(path, options_of(options, "icecore_compact_dry_run"),
+                         {.whole = whole != 0, .dry_run = true, .threads = threads, .on_progress = {}});
+    write_structure(report, report_of(told));
+  });
 }
 
 }  // extern "C"

@@ -99,14 +99,17 @@ void icecore_repair_report_free(icecore_repair_report* report);
 
 typedef struct icecore_compaction_report {
   size_t struct_size;
-  int packed;             /* 0: there was nothing to pack, and nothing has changed */
-  uint64_t keys;          /* in what was packed now */
-  uint64_t records;       /* in what was packed now */
-  uint64_t strata;        /* that the store has now */
-  icecore_version up_to;  /* all versions up to this one are packed */
-  uint64_t bytes_before;  /* that the store's files took on the device, or in memory */
-  uint64_t bytes_after;   /* that they take now */
-  uint64_t bytes_written; /* to pack */
+  int packed;                /* 0: there was nothing to pack, and nothing has changed */
+  uint64_t keys;             /* in what was packed now */
+  uint64_t records;          /* in what was packed now */
+  uint64_t strata;           /* that the store has now */
+  icecore_version up_to;     /* all versions up to this one are packed */
+  uint64_t bytes_before;     /* that the store's files took on the device, or in memory */
+  uint64_t bytes_after;      /* that they take now */
+  uint64_t bytes_written;    /* to pack */
+  uint64_t versions_expired; /* by this call; reading them is ICECORE_VERSION_EXPIRED from now on */
+  uint64_t records_dropped;  /* that no kept version shows, of those that were packed now */
+  int erased;                /* 0: a process that reads beside the writer keeps bytes of forgotten keys in the files */
 } icecore_compaction_report;
 
 /* Packs the versions of the store at `path`: they lie side by side in the order of keys then, and take a fraction of
@@ -118,6 +121,41 @@ typedef struct icecore_compaction_report {
  * afterwards, and an error as it was. compaction.hpp has the costs. */
 int icecore_compact(const char* path, const icecore_options* options, int whole, unsigned threads,
                     icecore_progress_function on_progress, void* progress_context, icecore_compaction_report* report);
+/* Only counts what icecore_compact() would pack, and what would go; bytes_after is about what would be left. The store,
+ * which is opened for reading, stays as it is. */
+int icecore_compact_dry_run(const char* path, const icecore_options* options, int whole, unsigned threads,
+                            icecore_compaction_report* report);
+
+/* Which closed versions stay when the store is compacted: those that any field wants; all, if none wants any. The
+ * newest one, and what kept queries and feeds need, always stay. retention.hpp says more. */
+typedef struct icecore_retention {
+  size_t struct_size;
+  int tagged;                    /* not 0: versions that have a tag with a name, a note or a time */
+  uint64_t newest;               /* so many of the newest versions */
+  uint64_t younger_than_seconds; /* versions younger than this, by the times of tags */
+  uint32_t hourly;               /* the newest tag of each of so many hours (UTC) that have one */
+  uint32_t daily;                /* the same for days */
+  uint32_t weekly;               /* the same for weeks */
+} icecore_retention;
+
+/* The caller sets struct_size of the structures. What is set is durable when the call returns. */
+int icecore_set_retention(icecore_store* store, const icecore_retention* retention);
+int icecore_get_retention(const icecore_store* store, icecore_retention* retention);
+/* *expired is 1 if a compaction gave the version up: reading it is ICECORE_VERSION_EXPIRED. */
+int icecore_is_expired(const icecore_store* store, icecore_version version, int* expired);
+
+typedef struct icecore_forget_report {
+  size_t struct_size;
+  icecore_version up_to; /* what was written in later versions stays */
+  uint64_t keys;         /* that the store had, in whatever version */
+  char tag[40];          /* the name of the tag that says so */
+} icecore_forget_report;
+
+/* Removes keys, and those that begin with a prefix, and has the next icecore_compact() erase them from all versions, so
+ * that no byte of them is in the store's files: forgetting.hpp. `report` may be NULL. ICECORE_KEY_TOO_LONG;
+ * ICECORE_INVALID_ARGUMENT if nothing is named. */
+int icecore_forget(icecore_store* store, const icecore_bytes* keys, size_t key_count, const icecore_bytes* prefixes,
+                   size_t prefix_count, const void* note, size_t note_size, icecore_forget_report* report);
 
 /* The same, and what is packed is compressed by zstd; `level` from 1 to 19, 3 as a rule. It is inflated when it is read
  * (block_cache_bytes of icecore_options). */

@@ -109,3 +109,75 @@ void packing_tells_its_progress_and_takes_options(void) {
   OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
   CHECK(report.packed == 0 && report.keys == 0x7f7f7f7f7f7f7f7fU);
 }
+
+void a_store_keeps_the_versions_that_its_retention_says(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s", fresh_path("kept.ice"));
+  icecore_store* store;
+  OK(icecore_open(path, NULL, &store));
+  fill(store);
+  OK(icecore_tag_now(store, NULL));
+  icecore_retention kept = {.struct_size = sizeof kept, .newest = 9};
+  OK(icecore_get_retention(store, &kept));
+  CHECK(kept.newest == 0 && kept.tagged == 0 && kept.struct_size == sizeof kept);
+  kept.newest = 1;
+  kept.weekly = 3;
+  OK(icecore_set_retention(store, &kept));
+  kept.younger_than_seconds = UINT64_MAX;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_set_retention(store, &kept));
+  CHECK(strstr(icecore_last_error_message(), "younger_than_seconds") != NULL);
+  OK(icecore_get_retention(store, &kept));
+  CHECK(kept.newest == 1 && kept.weekly == 3 && kept.younger_than_seconds == 0);
+  OK(icecore_close(store));
+
+  icecore_compaction_report told = {.struct_size = sizeof told};
+  OK(icecore_compact_dry_run(path, NULL, 0, 0, &told));
+  CHECK(told.packed == 0 && told.versions_expired == 1 && told.records_dropped > 0);
+  icecore_compaction_report report = {.struct_size = sizeof report};
+  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  CHECK(report.packed == 1 && report.versions_expired == 1 && report.records_dropped == told.records_dropped);
+  CHECK(report.erased == 1);
+
+  OK(icecore_open(path, NULL, &store));
+  int expired = 7;
+  OK(icecore_is_expired(store, 1, &expired));
+  CHECK(expired == 1);
+  OK(icecore_is_expired(store, 2, &expired));
+  CHECK(expired == 0);
+  icecore_value value;
+  int key = 1;
+  FAILS(ICECORE_VERSION_EXPIRED, icecore_find_at(store, &key, sizeof key, 1, &value));
+  CHECK(value_at_is(store, 1, 2, "second"));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_is_expired(store, 2, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_set_retention(store, NULL));
+  OK(icecore_close(store));
+}
+
+void forgotten_keys_are_in_no_version(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s", fresh_path("forgotten.ice"));
+  icecore_store* store;
+  OK(icecore_open(path, NULL, &store));
+  OK(icecore_insert(store, TEXT("user/1"), TEXT("one"), NULL));
+  OK(icecore_insert(store, TEXT("user/2"), TEXT("two"), NULL));
+  OK(icecore_insert(store, TEXT("other"), TEXT("stays"), NULL));
+  OK(icecore_tag_now(store, NULL));
+  const icecore_bytes key = {"other/none", 10};
+  const icecore_bytes prefix = {"user/", 5};
+  icecore_forget_report report = {.struct_size = sizeof report};
+  OK(icecore_forget(store, &key, 1, &prefix, 1, TEXT("why"), &report));
+  CHECK(report.keys == 2 && strcmp(report.tag, "forgotten-1") == 0 && report.up_to >= 1);
+  icecore_value value;
+  OK(icecore_find(store, TEXT("user/1"), &value));
+  CHECK(value_is(&value, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_forget(store, NULL, 0, NULL, 0, NULL, 0, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_forget(store, NULL, 1, NULL, 0, NULL, 0, NULL));
+  OK(icecore_close(store));
+  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, NULL));
+  OK(icecore_open(path, NULL, &store));
+  OK(icecore_find_at(store, TEXT("user/1"), 1, &value));
+  CHECK(value_is(&value, NULL));
+  OK(icecore_find_at(store, TEXT("other"), 1, &value));
+  CHECK(value_is(&value, "stays"));
+  OK(icecore_close(store));
+}

@@ -15,6 +15,7 @@ def compact(
     path: Path,
     *,
     whole: bool = False,
+    dry_run: bool = False,
     threads: int = 0,
     compression: str = "none",
     compression_level: int = 3,
@@ -25,11 +26,13 @@ def compact(
     """Packs the versions of the store at ``path``: they then lie side by side in the order of keys, take a fraction of
     the space, and are scanned faster.
 
-    Every version shows what it did, and the store is used as before; what is written later is packed by the next call.
+    Every version shows what it did, unless ``Store.set_retention`` was called: versions that the store does not keep
+    expire, and what only they showed goes. The store is used as before; what is written later is packed by the next call.
     Of several writes of a key in one version the last one stays. Nobody may have the store open. On the way the store
     takes the space of what is packed twice. A crash leaves it as it was before, or as it is afterwards.
 
-    ``whole`` packs once more what is packed already, so that there is one stratum. ``threads``: 0 for all cores.
+    ``whole`` packs once more what is packed already, so that there is one stratum. ``dry_run`` only counts what would be
+    packed and what would go; the store, which is opened for reading, stays as it is. ``threads``: 0 for all cores.
     ``compression``: "zstd" compresses what is packed now, at ``compression_level`` (1 to 19; a greater one takes more
     time for less space); it is inflated when it is read (``block_cache_bytes`` of ``stats()``). "none" does not.
     ``placements`` and ``crash`` as in ``open``. A long call calls ``on_progress(what, done, total, unit)``.
@@ -53,10 +56,13 @@ def compact(
     level = checks.whole_number(compression_level, "compression_level")
     if not 1 <= level <= 19:
         raise InvalidArgumentError(f"compression_level must be from 1 to 19, not {level}")
+    if not isinstance(dry_run, bool):
+        raise TypeError(f"dry_run must be a bool, not {type(dry_run).__name__}")
     try:
         told = _native.compact_dict(
             path_bytes(path),
             whole,
+            dry_run,
             columns.thread_count(threads),
             COMPRESSIONS.index(compression),
             level,

@@ -234,9 +234,45 @@ class CompactionReport:
     bytes_before: int  #: that the store's files took on the device, or in memory
     bytes_after: int  #: that they take now
     bytes_written: int  #: to pack
+    versions_expired: int  #: by this call; reading them raises VersionExpiredError from now on
+    records_dropped: int  #: that no kept version shows, of those that were packed now
+    erased: bool  #: False: a process that reads the store keeps bytes of forgotten keys in the files; compact again
 
     def __bool__(self) -> bool:
         return self.packed
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Which closed versions a store keeps when it is compacted: those that any field wants; all, if none wants any.
+
+    >>> store.retention
+    Retention(tagged=False, newest=0, younger_than=datetime.timedelta(0), hourly=0, daily=0, weekly=0)
+
+    Raises nothing.
+    """
+
+    tagged: bool  #: versions that have a tag
+    newest: int  #: so many of the newest versions
+    younger_than: timedelta  #: versions younger than this, by the times of tags
+    hourly: int  #: the newest tag of each of so many hours (UTC) that have one
+    daily: int  #: the same for days
+    weekly: int  #: the same for weeks
+
+
+@dataclass(frozen=True)
+class ForgetReport:
+    """What ``Store.forget`` noted.
+
+    >>> store.forget("a").keys
+    1
+
+    Raises nothing.
+    """
+
+    up_to: int  #: what was written in later versions stays
+    keys: int  #: that the store had, in whatever version
+    tag: str  #: the name of the tag that says so
 
 
 @dataclass(frozen=True)

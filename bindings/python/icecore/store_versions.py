@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from . import _native, checks
 from .history import Diff, History
-from .information import Tag, Tags
+from .information import Retention, Tag, Tags
 from .metrics import note_with
 from .snapshot import Snapshot
 from .versions import VersionNames, nanoseconds
@@ -163,6 +163,64 @@ class VersionedStore(_native.Store, VersionNames):
         Raises DamagedError and ClosedError.
         """
         return self._refresh()
+
+    @property
+    def retention(self) -> Retention:
+        """Which closed versions ``icecore.compact`` keeps; all, unless ``set_retention`` was called.
+
+        >>> store.retention.newest
+        0
+
+        Raises DamagedError if that cannot be read any more (set it again) and ClosedError.
+        """
+        kept = self._retention_dict()
+        return Retention(younger_than=timedelta(seconds=kept.pop("seconds")), **kept)
+
+    def set_retention(
+        self,
+        *,
+        tagged: bool = False,
+        newest: int = 0,
+        younger_than: timedelta = timedelta(0),
+        hourly: int = 0,
+        daily: int = 0,
+        weekly: int = 0,
+    ) -> None:
+        """Sets which closed versions ``icecore.compact`` keeps from now on: those with a tag; so many of the newest;
+        those younger than an age; the newest tag of each of so many hours, days and weeks (UTC) that have one. A version
+        stays if any of these wants it; without any, all stay. The newest one, and those that kept queries and feeds
+        need, always stay. The others expire at the next ``compact``, for ever: reading them raises VersionExpiredError.
+
+        Ages are those of tags: a version without one is as old as the first tag behind it. It is durable on return.
+
+        >>> store.set_retention(tagged=True, newest=100)
+        >>> store.retention.tagged, store.retention.newest
+        (True, 100)
+
+        Raises InvalidArgumentError for a negative number or age, TypeError, ReadOnlyError and ClosedError.
+        """
+        if not isinstance(tagged, bool):
+            raise TypeError(f"tagged must be a bool, not {type(tagged).__name__}")
+        age = checks.instance(younger_than, timedelta, "younger_than")
+        most = 2**32 - 1
+        self._set_retention(
+            tagged,
+            checks.whole_number(newest, "newest"),
+            age // timedelta(seconds=1),
+            checks.whole_number(hourly, "hourly", 0, most),
+            checks.whole_number(daily, "daily", 0, most),
+            checks.whole_number(weekly, "weekly", 0, most),
+        )
+
+    def expired_versions(self) -> list[range]:
+        """The closed versions that compactions gave up, in ascending ranges. Their tags are still listed.
+
+        >>> store.expired_versions()
+        []
+
+        Raises ClosedError.
+        """
+        return [range(first, end) for first, end in self._expired_ranges()]
 
     @property
     def clock(self) -> int:

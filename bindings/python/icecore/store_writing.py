@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from . import arrays, columns
+from . import arrays, checks, columns
 from .batch import Batch
+from .information import ForgetReport
 from .store_reading import ReadableStore
 from .versions import record_version
 
@@ -71,6 +72,21 @@ class WritableStore(ReadableStore):
         Raises TypeError, NoSpaceError, ReadOnlyError and ClosedError.
         """
         return self._remove(key)
+
+    def forget(self, *keys: BytesLike, prefixes: Iterable[BytesLike] = (), note: str = "") -> ForgetReport:
+        """Removes the keys, and those that begin with one of the prefixes, and has the next ``icecore.compact`` erase
+        them from all versions: no byte of them is then in any file of the store. Until then closed versions show them.
+        What is written of them later stays. A tag tells of it; do not name the keys in its ``note``.
+
+        Checkpoints and other copies are not reached. The compaction drops the store's kept queries.
+
+        >>> store.forget("b", prefixes=["user/"], note="case 4711").tag
+        'forgotten-1'
+
+        Raises InvalidArgumentError if nothing is named or for a note of more than 60,000 bytes, KeyTooLongError,
+        TypeError, NoSpaceError, ReadOnlyError and ClosedError.
+        """
+        return ForgetReport(**self._forget(keys, prefixes, checks.text(note, "note").encode()))
 
     def put_array(self, key: BytesLike, array: npt.ArrayLike) -> int:
         """Stores an array with its dtype and shape, as a .npy file; returns the version. ``get_array`` reads it.

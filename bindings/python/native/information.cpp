@@ -3,11 +3,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "icecore/compaction.hpp"
+#include "icecore/forgetting.hpp"
 #include "objects.hpp"
 
 namespace icecore::python {
@@ -160,7 +162,7 @@ named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, pr
   return dict_of(report);
 }
 
-named_values compact_path(const nb::bytes& path, bool whole, unsigned threads, int compression, int level,
+named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, unsigned threads, int compression, int level,
                           progress_like on_progress, const placement_pairs& placements, int crash) {
   progress_adapter progress(on_progress);
   options opening;
@@ -169,6 +171,7 @@ named_values compact_path(const nb::bytes& path, bool whole, unsigned threads, i
   opening.crash = static_cast<crash_kind>(crash);
   const std::filesystem::path file(std::string(path.c_str(), path.size()));
   const compaction_options how{.whole = whole,
+                               .dry_run = dry_run,
                                .threads = threads,
                                .compression = static_cast<icecore::compression>(compression),
                                .compression_level = level,
@@ -188,6 +191,64 @@ named_values compact_path(const nb::bytes& path, bool whole, unsigned threads, i
   d["bytes_before"] = done.bytes_before;
   d["bytes_after"] = done.bytes_after;
   d["bytes_written"] = done.bytes_written;
+  d["versions_expired"] = done.versions_expired;
+  d["records_dropped"] = done.records_dropped;
+  d["erased"] = done.erased;
+  return d;
+}
+
+named_values retention_dict(store_object& self) {
+  const retention kept = self.owner->use().retention();
+  nb::dict d;
+  d["tagged"] = kept.tagged;
+  d["newest"] = kept.newest;
+  d["seconds"] = kept.younger_than.count();
+  d["hourly"] = kept.hourly;
+  d["daily"] = kept.daily;
+  d["weekly"] = kept.weekly;
+  return d;
+}
+
+void set_retention(store_object& self, bool tagged, std::uint64_t newest, std::int64_t seconds, std::uint32_t hourly,
+                   std::uint32_t daily, std::uint32_t weekly) {
+  store& used = self.owner->use();
+  const without_gil released(*self.owner);
+  used.set_retention({.tagged = tagged,
+                      .newest = newest,
+                      .younger_than = std::chrono::seconds(seconds),
+                      .hourly = hourly,
+                      .daily = daily,
+                      .weekly = weekly});
+}
+
+any_list expired_ranges(store_object& self) {
+  nb::list all;
+  for (const version_range& each : self.owner->use().expired_versions()) {
+    all.append(nb::make_tuple(each.first, each.end));
+  }
+  return all;
+}
+
+std::vector<std::string> strings_of(many_bytes_like given, const char* what) {
+  std::vector<std::string> all;
+  for (const nb::handle each : nb::iter(given)) all.emplace_back(bytes_argument(each.ptr(), what).bytes());
+  return all;
+}
+
+named_values forget(store_object& self, many_bytes_like keys, many_bytes_like prefixes, const nb::bytes& note) {
+  store& used = self.owner->use();
+  const std::string why(note.c_str(), note.size());
+  const forget_request what{
+      .keys = strings_of(keys, "a key"), .prefixes = strings_of(prefixes, "a prefix"), .note = why};
+  forget_report done;
+  {
+    const without_gil released(*self.owner);
+    done = used.forget(what);
+  }
+  nb::dict d;
+  d["up_to"] = done.up_to;
+  d["keys"] = done.keys;
+  d["tag"] = done.tag;
   return d;
 }
 
@@ -246,6 +307,11 @@ void bind_information(store_class& c, nb::module_& m) {
             return optional_tuple_of(self.owner->use().find_tag_at_time(time_ns));
           },
           nb::arg("time_ns"))
+      .def("_retention_dict", &retention_dict)
+      .def("_set_retention", &set_retention, nb::arg("tagged"), nb::arg("newest"), nb::arg("seconds"),
+           nb::arg("hourly"), nb::arg("daily"), nb::arg("weekly"))
+      .def("_expired_ranges", &expired_ranges)
+      .def("_forget", &forget, nb::arg("keys"), nb::arg("prefixes"), nb::arg("note"))
       .def("_durability_dict",
            [](store_object& self) -> named_values { return dict_of(self.owner->use().durability()); })
       .def("_stats_dict",
@@ -260,8 +326,9 @@ void bind_information(store_class& c, nb::module_& m) {
            })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none(), nb::arg("moved"));
-  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("threads"), nb::arg("compression"),
-        nb::arg("level"), nb::arg("on_progress").none(), nb::arg("placements"), nb::arg("crash"));
+  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"),
+        nb::arg("compression"), nb::arg("level"), nb::arg("on_progress").none(), nb::arg("placements"),
+        nb::arg("crash"));
   m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none(),
         nb::arg("placements"), nb::arg("moved"), nb::arg("crash"));
 }

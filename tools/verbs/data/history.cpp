@@ -76,6 +76,11 @@ exit_code history(const history_arguments& a) {
               tag == nullptr ? "(not tagged yet)" : shown(tag->name), c.value ? grouped(c.value->size()) : "-", value});
   }
   rows.print(out());
+  if (s.history(key).thinned() && a.format == cli::format::table) {
+    const auto expired = s.expired_versions();
+    out().line(fmt::format("versions from {} to {} have expired: changes up to then may be missing",
+                           expired.front().first, expired.back().end - 1));
+  }
   return exit_code::ok;
 }
 

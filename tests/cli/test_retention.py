@@ -1,0 +1,100 @@
+"""retention, forget, and compact --dry-run: what they print, what they refuse, and what the other verbs say then."""
+
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+from conftest import lines, run
+
+
+def said(*arguments):
+    return run(*arguments).stdout.decode()
+
+
+@pytest.fixture
+def filled(store):
+    for n in range(1, 6):
+        run("put", store, "all", str(n))
+        run("put", store, f"user/{n}", "s3cr3t")
+        run("tag", store, f"tag-{n}")
+    return store
+
+
+def test_retention_shows_what_is_set(filled):
+    assert said("retention", filled) == "all versions\n"
+    assert said("retention", filled, "--tagged", "--newest", "1000") == "tagged versions; the newest 1,000\n"
+    assert said("retention", filled) == "tagged versions; the newest 1,000\n"
+    assert lines("retention", filled, "--younger-than", "1 week 3 days", "--daily", "7", "-o", "json") == [
+        {"all": False, "tagged": False, "newest": 0, "younger_than_seconds": 864000, "hourly": 0, "daily": 7, "weekly": 0}
+    ]
+    assert said("retention", filled) == "younger than 10 days; one of each of 7 days\n"
+    assert lines("stat", filled, "-o", "json")[0]["retention"]["daily"] == 7
+    assert "keeps                 younger than 10 days; one of each of 7 days" in said("stat", filled)
+    assert said("retention", filled, "--all") == "all versions\n"
+
+
+@pytest.mark.parametrize("age", ["", "x", "-3 days", "0 days", "2024-05-01"])
+def test_an_age_that_is_none_is_refused(filled, age):
+    found = run("retention", filled, "--younger-than", age, code=2 if age else 0)
+    if age:
+        assert b"an age is a number and a unit" in found.stderr
+
+
+def test_all_together_with_another_option_is_refused(filled):
+    assert b"give it alone" in run("retention", filled, "--all", "--newest", "2", code=2).stderr
+    assert said("retention", filled) == "all versions\n"
+
+
+def test_an_expired_version_is_named_as_such(filled, tmp_path):
+    run("retention", filled, "--newest", "2")
+    before = Path(filled).read_bytes()
+    told = said("compact", filled, "--dry-run")
+    assert "3 versions would expire, and 3 records that no kept version shows would go" in told
+    assert Path(filled).read_bytes() == before
+    assert lines("compact", filled, "--dry-run", "-o", "json")[0]["versions_expired"] == 3
+    assert "3 versions have expired; 3 records went" in said("compact", filled)
+    assert b"version 2 has expired" in run("get", filled, "all", "--at", "tag-2", code=11).stderr
+    assert run("get", filled, "all", "--at", "tag-4").stdout == b"4"
+    listed = lines("log", filled, "-o", "json")
+    assert [tag.get("expired", False) for tag in listed] == [False, False, True, True, True]
+    assert said("log", filled).count("(expired)") == 3
+    said("log", filled, "--graph")
+    assert lines("stat", filled, "-o", "json")[1] == {"expired_versions": {"first": 1, "last": 3}}
+    assert "expired versions    1 to 3" in said("stat", filled)
+    assert "versions from 1 to 3 have expired: changes" in said("history", filled, "all")
+    assert [change["version"] for change in lines("history", filled, "all", "-o", "json")] == [5, 4]
+    # one tag back from the present is 4, two are none: expired ones do not count
+    assert run("get", filled, "all", "--at", "latest~1").stdout == b"4"
+    assert run("get", filled, "all", "--at", "latest~2", code=11).stderr
+
+
+def test_a_dump_says_what_has_expired(filled, tmp_path):
+    run("retention", filled, "--newest", "2")
+    run("compact", filled)
+    dump = run("dump", filled).stdout
+    assert json.loads(dump.splitlines()[0])["expired_versions"] == [[1, 4]]
+    copy = tmp_path / "copy.ice"
+    run("load", copy, stdin=dump)
+    assert b"version 2 has expired" in run("get", copy, "all", "--at", "2", code=11).stderr
+    assert run("dump", copy).stdout == dump
+    *body, last = dump.replace(b'"expired_versions":[[1,4]]', b'"expired_versions":[[4,6]]').splitlines(True)
+    end = json.loads(last) | {"crc32": f"{zlib.crc32(b''.join(body)):08x}"}
+    wrong = b"".join(body) + json.dumps(end).encode() + b"\n"
+    assert b"the present" in run("load", tmp_path / "none.ice", stdin=wrong, code=10).stderr
+    wrong = dump.replace(b'"expired_versions":[[1,4]]', b'"expired_versions":[[4,1]]')
+    assert b'"expired_versions" must be ranges' in run("load", tmp_path / "none.ice", stdin=wrong, code=10).stderr
+
+
+def test_forgotten_keys_are_in_no_version_and_in_no_byte(filled):
+    assert b"no key and no prefix" in run("forget", filled, code=2).stderr
+    told = said("forget", filled, "user/1", "--prefix", "user/", "--note", "why")
+    assert "5 keys are removed" in told and "'forgotten-1'" in told
+    assert run("get", filled, "user/1", code=1)
+    assert run("get", filled, "user/1", "--at", "tag-1").stdout == b"s3cr3t"
+    assert lines("forget", filled, "--hex-key", b"none".hex(), "-o", "json")[0]["keys"] == 0
+    assert lines("compact", filled, "-o", "json")[0]["erased"]
+    content = Path(filled).read_bytes()
+    assert b"user/" not in content and b"s3cr3t" not in content
+    assert run("get", filled, "user/1", "--at", "tag-1", code=1)
+    assert lines("log", filled, "-o", "json")[1]["note"] == "5 keys: why"
