@@ -64,10 +64,10 @@ version store::tag(std::string_view name, std::string_view note) {
 version store::tag(const tag_options& label) { return writable().tag(label); }
 void store::skip_to(version open) { writable().skip_to(open); }
 void store::lose(const version_ranges& versions) { writable().lose(versions); }
+void store::sync() { writable().sync(); }
 forget_report store::forget(const forget_request& what) { return writable().forget(what); }
 void store::expire(std::span<const version_range> versions) { writable().expire(versions); }
 void store::set_retention(const icecore::retention& which) { writable().set_retention(which); }
-void store::sync() { writable().sync(); }
 version store::refresh() { return writable().refresh(); }
 version store::durable_version() const {
   const auto& c = core();

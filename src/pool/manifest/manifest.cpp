@@ -193,9 +193,9 @@ void store_retention(pool_set& pools, const retention& which) {
   slot.crc = crc_of(pools, slot);
   // One after the other: a crash leaves at least one of them whole.
   for (const std::uint32_t n : {0U, 1U}) {
-    auto* const to = const_cast<format::retention_slot*>(&retention_slot_at(pools, n));
-    std::memcpy(to, &slot, sizeof slot);
-    pools.persist().persist(to, sizeof slot);
+    auto* const place = const_cast<format::retention_slot*>(&retention_slot_at(pools, n));
+    std::memcpy(place, &slot, sizeof slot);
+    pools.persist().persist(place, sizeof slot);
     pools.persist().sync();
   }
 }
