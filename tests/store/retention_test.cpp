@@ -4,7 +4,10 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
+#include <random>
+#include <thread>
 
 #include "icecore/icecore.hpp"
 #include "pool/manifest/manifest.hpp"
@@ -12,6 +15,7 @@
 #include "store/packed/retention/expiry.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
+#include "support/process.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore {
@@ -379,6 +383,52 @@ TEST_F(Retention, survives_damage_of_one_of_its_two_places) {
   keep({.newest = 8});
   EXPECT_EQ(store(path_, how_).retention().newest, 8U);
   EXPECT_EQ(pack().versions_expired, 0U);
+}
+
+TEST_F(Retention, takes_effect_as_a_whole_or_not_at_all_when_a_compaction_is_killed) {
+  constexpr unsigned keys = 3'000;
+  {
+    store s(path_, how_);
+    for (unsigned v = 1; v <= 6; ++v) {
+      for (unsigned i = 0; i < keys; ++i) s.insert("key " + std::to_string(i), std::to_string(v));
+      s.tag();
+    }
+    s.set_retention({.newest = 2});
+    static_cast<void>(s.forget({.keys = {"key 17"}}));  // version 7
+  }
+  const std::string image = read_file(path_);
+  const auto begun = std::chrono::steady_clock::now();
+  static_cast<void>(pack());
+  const auto took = std::chrono::steady_clock::now() - begun;
+  std::mt19937 random(7);
+  for (unsigned turn = 0; turn < 12; ++turn) {
+    write_file(path_, image);
+    child packing([&] {
+      static_cast<void>(pack());
+      return 0;
+    });
+    std::this_thread::sleep_for(took * (random() % 1'000) / 1'000);
+    packing.kill(SIGKILL);
+    static_cast<void>(packing.wait());
+    {
+      const store s(path_, how_);
+      const bool expired = s.is_expired(1);
+      for (version v = 1; v <= 7; ++v) {
+        if (expired && v <= 5) {
+          expect_expired([&] { static_cast<void>(s.at(v)); });
+          continue;
+        }
+        ASSERT_EQ(s.find("key 16", v)->bytes(), std::to_string(std::min<version>(v, 6))) << turn;
+        ASSERT_EQ(s.find("key 17", v).has_value(), !expired && v < 7) << turn << " " << v;
+        ASSERT_EQ(s.at(v).size(), keys - (v == 7 || expired ? 1 : 0)) << turn;
+      }
+    }
+    static_cast<void>(pack());
+    const store s(path_, how_);
+    expect_expired([&] { static_cast<void>(s.at(5)); });
+    EXPECT_FALSE(s.find("key 17", 6));
+    EXPECT_TRUE(s.verify().ok());
+  }
 }
 
 TEST_F(Retention, refuses_a_negative_age) {
