@@ -93,6 +93,26 @@ def test_every_verb_says_the_same_before_and_after(store, tmp_path, kind):
     assert now["format"].startswith("4.") and 0 < now["packed_bytes"] <= now["used_bytes"]
 
 
+def test_a_compressed_store_says_the_same_in_less_space(store, tmp_path):
+    with_a_past(store)
+    before = answers(store, tmp_path)
+    lines("compact", store, "-o", "json")
+    plain = stat(store)
+    assert not lines("compact", store, "--compress", "-o", "json")[0]["packed"]
+    (report,) = lines("compact", store, "--compress", "--level", "9", "--whole", "-o", "json")
+    assert report["packed"] and report["strata"] == 1
+    assert differences(before, answers(store, tmp_path)) == {}
+    now = stat(store)
+    assert now["format"].startswith("5.") and now["packed_bytes"] < plain["packed_bytes"]
+    assert now["packed_inflated_bytes"] == plain["packed_bytes"] == plain["packed_inflated_bytes"]
+    assert (plain["block_cache_bytes_max"], now["block_cache_bytes_max"] > 0) == (0, True)
+    told = run("stat", store).stdout
+    assert b"compressed" in told and b"block cache" in told
+    for arguments in (("--compress", "--level", "20"), ("--compress", "--level", "0"), ("--level", "3")):
+        assert run("compact", store, *arguments, code=None).returncode != 0
+    assert stat(store)["packed_bytes"] == now["packed_bytes"]
+
+
 def test_a_packed_store_is_written_as_one_that_never_was(store, tmp_path):
     with_a_past(store)
     twin = str(tmp_path / "twin.ice")
