@@ -210,7 +210,8 @@ class packing {
       r.certified_records = left_.records;
       r.certified_sum = left_.digest;
     });
-    // With the free segments of before, so that neighbours become one: nothing is allocated any more.
+    // With the free segments of before, so that neighbours become one. None of those is given out any more.
+    for (pool* p : pools_->files()) static_cast<void>(p->take_free());
     std::vector<segment> unused = outdated_segments(*pools_, next);
     for_each_segment(*pools_, [&](const segment& s, const format::segment_header& h) {
       if (h.magic == format::free_segment_magic) unused.push_back(s);
@@ -243,7 +244,7 @@ class packing {
   void finish_forgetting() {
     if (forgotten_.segments().empty()) return;
     if (!forgotten_.empty()) drop_queries_of(forgotten_, *pools_, core_->shared().queries);
-    report_.erased = give_back(*pools_, forgotten_.segments());
+    report_.erased = !give_back(*pools_, forgotten_.segments()).empty();
   }
 
   /// What merging would leave, without writing it.

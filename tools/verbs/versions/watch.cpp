@@ -101,8 +101,7 @@ std::string tag_line(const tag_info& t, cli::format as) {
     line.add("version", t.version).bytes("tag", t.name).bytes("note", t.note).add("time_ns", t.time_ns);
     return line.text();
   }
-  const std::string note = t.note.empty() ? "" : "\t" + shown(t.note);
-  return fmt::format("{}\t#\t{}{}", t.version, shown(t.name), note);
+  return fmt::format("{}\t#\t{}{}{}", t.version, shown(t.name), t.note.empty() ? "" : "\t", shown(t.note));
 }
 
 class watcher {
