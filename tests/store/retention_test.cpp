@@ -322,6 +322,13 @@ TEST_F(Retention, refuses_a_token_whose_place_has_expired) {
     feed f = s.feed({.after = 1});
     token = f.next(3).token;
   }
+  {  // the place can be read, but not all that comes behind it
+    store s(path_, how_);
+    const version_range four{4, 5};
+    s.expire({&four, 1});
+    EXPECT_EQ(s.find("all", 2)->bytes(), "2");
+    expect_expired([&] { static_cast<void>(s.feed({.token = token})); });
+  }
   keep({.newest = 1});
   static_cast<void>(pack());
   const store s(path_, how_);
