@@ -204,6 +204,7 @@ def test_cmake_installs_them(share, tmp_path):
             os.path.relpath(os.path.join(root, name), folder) for root, _, names in os.walk(folder) for name in names
         )
 
-    assert files(tmp_path / "share") == files(share)
+    installed = [name for name in files(tmp_path / "share") if not name.startswith("doc/")]  # what a package must have
+    assert installed == files(share)
     for name in files(share):
         assert (tmp_path / "share" / name).read_bytes() == (share / name).read_bytes(), name
