@@ -79,3 +79,12 @@ def test_forgotten_keys_are_in_no_version_and_in_no_byte(path):
     assert b"s3cr3t" not in content
     with open_store(path) as store:
         assert dict(store.at("first").items()) == {b"other": b"stays"}
+
+
+@pytest.mark.parametrize("wrong", ["user/", b"user/", None, 7])
+def test_one_prefix_is_not_taken_for_a_list_of_its_letters(path, wrong):
+    with open_store(path) as store:
+        store["user/1"] = "x"
+        with pytest.raises(TypeError, match="prefixes must be a list"):
+            store.forget(prefixes=wrong)
+        assert store["user/1"] == b"x"

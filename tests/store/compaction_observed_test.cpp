@@ -168,6 +168,7 @@ TEST_P(CompactionObserved, versions_never_change_while_writers_and_compactions_c
   const deadline soon("readers of a store that is written and packed", 120s);
   store(path_, writing()).insert("first", "x");
   const shared<std::atomic<int>> turns;
+  const shared<std::atomic<int>> seen_turns;  // each turn is looked at, however fast the writers are
   constexpr int all = 20;
   child writers([&] {
     for (int turn = 0; turn < all; ++turn) {
@@ -183,6 +184,7 @@ TEST_P(CompactionObserved, versions_never_change_while_writers_and_compactions_c
         static_cast<void>(compact(path_, alone, {.whole = turn % 4 == 3, .threads = 1, .on_progress = {}}));
       }
       ++*turns;
+      while (turn + 1 < all && *seen_turns <= turn) std::this_thread::yield();
     }
     return 0;
   });
@@ -200,7 +202,11 @@ TEST_P(CompactionObserved, versions_never_change_while_writers_and_compactions_c
       ++again;
     }
   };
-  while (*turns < all) look();
+  while (*turns < all) {
+    const int before = *turns;
+    look();
+    *seen_turns = before;
+  }
   EXPECT_EQ(writers.wait(), 0);
   look();
   look();

@@ -86,6 +86,8 @@ class WritableStore(ReadableStore):
         Raises InvalidArgumentError if nothing is named or for a note of more than 60,000 bytes, KeyTooLongError,
         TypeError, NoSpaceError, ReadOnlyError and ClosedError.
         """
+        if isinstance(prefixes, (str, bytes, bytearray, memoryview)) or not isinstance(prefixes, Iterable):
+            raise TypeError(f"prefixes must be a list or the like of prefixes, not {type(prefixes).__name__}")
         return ForgetReport(**self._forget(keys, prefixes, checks.text(note, "note").encode()))
 
     def put_array(self, key: BytesLike, array: npt.ArrayLike) -> int:

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "base/raise.hpp"
@@ -126,11 +127,33 @@ std::unique_ptr<store_core> open_observing(std::unique_ptr<pool_set> opened, man
   return make_engine<observed_engine, observed_heads>(std::move(parts), std::move(own));
 }
 
+/// A process that opens or closes the store writes one file's root after the other's: seen amid that, they are not from
+/// the same time. What stays so is an error.
+std::unique_ptr<pool_set> files_of_one_time(const std::filesystem::path& path, const options& opening) {
+  constexpr int tries = 50;
+  constexpr std::chrono::milliseconds between(2);
+  for (int left = tries;; --left) {
+    try {
+      return std::make_unique<pool_set>(path, opening, beside_writer{});
+    } catch (const error& e) {
+      if (e.code() != errc::missing_file || left == 0) throw;
+    }
+    std::this_thread::sleep_for(between);
+  }
+}
+
+/// Whether a root that was read is still the newest one's session and manifest. If not, what was read behind it may be
+/// of two times.
+bool is_still(const std::filesystem::path& path, const options& opening, const format::root& was) {
+  const format::root now = files_of_one_time(path, opening)->roots().read();
+  return now.epoch == was.epoch && now.manifest == was.manifest && now.state == was.state;
+}
+
 }  // namespace
 
 std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path, const options& opening) {
   const auto begin = std::chrono::steady_clock::now();
-  auto pools = std::make_unique<pool_set>(path, opening, beside_writer{});
+  auto pools = files_of_one_time(path, opening);
   settled_records before(*pools, 0);  // of whatever era: no record is read
   const auto now = before.settled();
   if (!now && opening.never_locks && before.are_abandoned()) {
@@ -150,10 +173,15 @@ std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path
   // else another process has begun to open it
   if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return nullptr;
   // Only now: what the root leads to is still being written while a process packs the store, which publishes nothing.
-  manifest packing = manifest_of(*pools);
-  auto records = std::make_unique<settled_records>(*pools, packing.era);
-  const auto found = records->read(*now, threads_for(*pools, opening), opening.on_progress);
-  return open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
+  try {
+    manifest packing = manifest_of(*pools);
+    auto records = std::make_unique<settled_records>(*pools, packing.era);
+    const auto found = records->read(*now, threads_for(*pools, opening), opening.on_progress);
+    return open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
+  } catch (const error&) {
+    if (is_still(path, opening, root)) throw;
+    return nullptr;
+  }
 }
 
 namespace {
@@ -166,8 +194,8 @@ namespace {
 
 /// Whether the store is still as it was closed in that epoch. If not, what was read of it means nothing.
 bool is_still_closed(const std::filesystem::path& path, const options& opening, std::uint64_t epoch) {
-  pool_set pools(path, opening, beside_writer{});
-  const auto now = settled_records(pools, 0).closed();  // of whatever era: no record is read
+  const auto pools = files_of_one_time(path, opening);
+  const auto now = settled_records(*pools, 0).closed();  // of whatever era: no record is read
   return now && now->epoch == epoch;
 }
 
@@ -177,7 +205,7 @@ std::unique_ptr<store_core> open_closed(const std::filesystem::path& path, const
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t epoch = 0;
   try {
-    auto pools = std::make_unique<pool_set>(path, opening, beside_writer{});
+    auto pools = files_of_one_time(path, opening);
     const format::root root = pools->roots().read();
     if (root.state != format::root_state::clean) return nullptr;
     epoch = root.epoch;
