@@ -101,7 +101,7 @@ TEST_F(Frames, what_somebody_may_look_at_stays_beyond_the_bound) {
   std::vector<std::string_view> views;
   for (int i = 0; i < 20; ++i) views.push_back(read(i));
   EXPECT_GT(cache->now().bytes, 20 * value_bytes);
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(views[i] == value_of(i));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(views[static_cast<std::size_t>(i)] == value_of(i));
   all.ended_before = 1'000'000;
   read(0);  // whoever reads next makes room, though it takes back what is there
   EXPECT_LE(cache->now().bytes, bound);
@@ -195,7 +195,7 @@ TEST(FramesOfHistories, are_inflated_by_a_scan_only_where_it_shows_something) {
     }
   }
   const packed p = compressed(pack(model));
-  for (const version v : {100, 77, 33, 1}) {
+  for (const version v : {100U, 77U, 33U, 1U}) {
     const auto cache = std::make_shared<frame_cache>(0);
     const extent e = p.open(cache);
     int shown = 0;
