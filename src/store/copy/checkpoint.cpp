@@ -78,6 +78,10 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     made->totals = shared_->recovered;
     made->totals.add(writers_->totals());
     made->places = writers_->segment_tails();
+    // Requests to forget: while the gate is shut no writer makes a segment, whose header would be looked at.
+    if (pool_->roots().read().version_major >= format::version_major_with_manifest) {
+      made->packed = forgotten_keys(*pool_).segments();
+    }
   }
   if (!read_only() && pool_->durability().deferred) sync();  // who reads the copy has read this store
   std::ranges::sort(made->places, {}, [](const segment_tail& p) { return p.in.offset; });
@@ -88,9 +92,6 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   }
   for (const format::named_extent& each : packing_.extents) made->packed.push_back(pool_->segment_at(each.segment));
   if (packing_.number != 0) made->packed.push_back(pool_->segment_at(packing_.segment));
-  // A segment that is being written now is of a call that has not returned: in the copy it may fail its checksum.
-  const forgotten_keys to_forget(*pool_);
-  made->packed.insert(made->packed.end(), to_forget.segments().begin(), to_forget.segments().end());
   for (const segment& s : made->packed) {
     std::uint64_t& end = made->ends[link_pool(s.offset)];
     end = std::max(end, link_offset(s.end()));
