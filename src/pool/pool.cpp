@@ -435,15 +435,13 @@ segment pool::take_hole(std::multimap<std::uint64_t, std::uint64_t>::iterator ho
   const auto [hole_size, offset] = *hole;
   const link at = make_link(number_, offset);
   const bool has_header = valid_header(at, format::free_segment_magic);
-  file_.require_blocks(offset, size);  // it may have been given back
+  // Blocks may have been given back. All that can fail comes before the claim.
+  file_.require_blocks(offset, has_header && hole_size > size ? size + format::page_size : size);
   claim(offset);
   auto node = free_.extract(hole);  // reused for what is left of it: needs no memory once the claim stands
   const segment taken = format_segment(at, size, magic);
   if (hole_size > size) {
-    if (has_header) {
-      file_.require_blocks(offset + size, format::page_size);
-      static_cast<void>(format_segment(at + size, hole_size - size, format::free_segment_magic));
-    }
+    if (has_header) static_cast<void>(format_segment(at + size, hole_size - size, format::free_segment_magic));
     node.key() = hole_size - size;
     node.mapped() = offset + size;
     free_.insert(std::move(node));
