@@ -26,6 +26,7 @@
 namespace [[gnu::visibility("default")]] icecore {
 
 namespace detail {
+class opened_store;
 class pin_table;
 class store_core;
 }  // namespace detail

@@ -114,7 +114,7 @@ class store {
   /// snapshots, cursors or ranges may be running. Values, snapshots and whatever else was read stay valid, and any
   /// thread may release them, now or later; but snapshots and cursors cannot read on (errc::closed).
   void close();
-  [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
+  [[nodiscard]] bool is_open() const noexcept { return opened_ != nullptr; }
 
   // ---- Writing -----------------------------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ class store {
   [[nodiscard]] const version_ranges& lost_versions() const;
   /// The closed versions that compactions gave up: ascending ranges with gaps between them. Reading one always fails
   /// with errc::version_expired. Their tags are still listed. Valid as long as the store is open.
-  [[nodiscard]] std::span<const version_range> expired_versions() const;
+  [[nodiscard]] std::vector<version_range> expired_versions() const;
   [[nodiscard]] bool is_expired(version v) const;
   /// As set_retention() was last told. errc::damaged if that cannot be read any more: set it again.
   [[nodiscard]] icecore::retention retention() const;
@@ -335,12 +335,12 @@ class store {
   /// writers may go on; it may or may not check what they write meanwhile. O(bytes of the store).
   [[nodiscard]] verify_report verify(const progress_function& on_progress = {}) const;
 
+  /// For the library and its tests: what is open, and its engine of this moment, which a compaction replaces.
+  [[nodiscard]] detail::opened_store& opened() const;
   [[nodiscard]] const detail::store_core& core() const;
 
  private:
-  detail::store_core& writable() const;
-
-  std::unique_ptr<detail::store_core> core_;
+  std::unique_ptr<detail::opened_store> opened_;
 };
 
 /// Memory of the whole process in huge pages now, bytes; 0 if the kernel hides it. The kernel counts the process's

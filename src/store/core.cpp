@@ -31,16 +31,17 @@ namespace icecore::detail {
 
 store_core::store_core(store_parts&& parts, heads_kind heads, const history_base& records, const entry_keys& keys,
                        index::ordered_index& index, tag_catalog& catalog)
-    : pool_(std::move(parts.pool)),
+    : opened_(parts.opened.get()),
+      pool_(opened_->pool.get()),
       persist_(&pool_->persist()),
-      clock_(std::move(parts.clock)),
-      memory_(std::move(parts.memory)),
-      shared_(parts.shared),
-      writers_(std::move(parts.writers)),
+      clock_(opened_->clock.get()),
+      shared_(opened_->shared),
+      writers_(opened_->writers.get()),
+      checked_(opened_->checked.get()),
+      tags_(opened_->tags.get()),
+      synced_(opened_->synced.get()),
+      index_memory_(std::move(parts.index_memory)),
       lookups_(std::move(parts.lookups)),
-      checked_(std::move(parts.checked)),
-      tags_(std::move(parts.tags)),
-      synced_(std::move(parts.synced)),
       packing_(std::move(parts.packing)),
       packed_(std::move(parts.packed)),
       records_(&records),
@@ -53,36 +54,27 @@ store_core::store_core(store_parts&& parts, heads_kind heads, const history_base
       no_writeback_stalls_(pool_->durability().medium != medium::block_device),
       kind_(parts.kind),
       fork_generation_(fork_generation()),
-      lost_(std::move(parts.lost)),
       recovery_seconds_(parts.recovery_seconds),
       recovered_from_crash_(parts.recovered_from_crash),
       took_index_over_(parts.recovered_instantly),
       findings_(std::move(parts.findings)),
       stand_ins_(std::move(parts.stand_ins)),
       accepts_damage_(parts.accepts_damage),
-      attached_(parts.attached),
-      pins_(*this, memory_of_views()) {
+      attached_(parts.attached) {
   if (packed_ != nullptr) {
     packed_links_.emplace(index, records.space(), *packed_);
-    if (packed_->frames() != nullptr) packed_->frames()->watch(&pins_);
+    if (packed_->frames() != nullptr) packed_->frames()->watch(&opened_->pins);
   }
+  opened_->lost = std::move(parts.lost);
   note_unknown_versions();
-  // opening has made all that it found durable
-  if (synced_ != nullptr) synced_->begin(clock_->now() - 1, [this] { sync(); });
 }
 
 void store_core::grow_in_background() {
-  pool_->grow_in_background({memory_.get(), lookups_.get()});
-  lookups_->grow_elsewhere([pools = pool_.get()] { return pools->ask_background(); });
+  pool_->grow_in_background({index_memory_.get(), lookups_.get()});
+  lookups_->grow_elsewhere([pools = pool_] { return pools->ask_background(); });
 }
 
-store_core::~store_core() {
-  settled_.reset();
-  companion_.reset();
-  pool_->end_background_growth();
-  for (pool* p : pool_->files()) p->give_up_growth();
-  pins_.retire();
-}
+store_core::~store_core() = default;
 
 pin_table::memory store_core::memory_of_views() const {
   pin_table::memory found;
@@ -127,7 +119,7 @@ void store_core::raise_not_closed(version v) const {
 }
 
 void store_core::raise_lost(version v) const {
-  const auto behind = std::ranges::find_if(lost_.ranges(), [v](const version_range& each) { return v < each.end; });
+  const auto behind = std::ranges::find_if(lost().ranges(), [v](const version_range& each) { return v < each.end; });
   raise(errc::version_lost,
         "{}: version {} is lost: a power cut took what was not durable yet of the versions from {} to {}; the versions "
         "before and after them can be read",
@@ -135,7 +127,7 @@ void store_core::raise_lost(version v) const {
 }
 
 void store_core::check_known(version v) const {
-  if (lost_.contains(v)) raise_lost(v);
+  if (lost().contains(v)) raise_lost(v);
   refuse_expired(v, v);
 }
 
@@ -154,12 +146,12 @@ void store_core::refuse_expired(version from, version to) const {
 
 void store_core::note_unknown_versions() noexcept {
   all_known_from_ = 0;
-  if (!lost_.empty()) all_known_from_ = lost_.ranges().back().end;
+  if (!lost().empty()) all_known_from_ = lost().ranges().back().end;
   if (!packing_.expired.empty()) all_known_from_ = std::max(all_known_from_, packing_.expired.back().end);
 }
 
 void store_core::raise_attached() const {
-  if (!memory_->is_held(writer_set::first_process)) {
+  if (!opened_->memory->is_held(writer_set::first_process)) {
     raise(errc::invalid_argument,
           "{}: this process is attached to the store; only the process that opened it may do this, and it has ended; "
           "end all attached processes and open the store again",
@@ -174,10 +166,11 @@ void store_core::raise_attached() const {
 
 statistics store_core::stats() const {
   check_usable();
-  record_totals totals = shared_->recovered;
+  record_totals totals;
   std::uint64_t free_in_segments = 0;
   {
     const writer_set::gate stopped(*writers_);
+    totals = shared_->recovered;
     totals.add(writers_->totals());
     for (const auto& p : writers_->segment_tails()) free_in_segments += p.space();
   }
@@ -227,7 +220,7 @@ statistics store_core::stats() const {
   s.index = kind_;
   s.recovered_instantly = took_index_over_;
   s.durability = pool_->durability();
-  s.pins = pins_.live();
+  s.pins = opened_->pins.live();
   return s;
 }
 

@@ -24,7 +24,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/locks/group_commit.hpp"
 #include "base/threads.hpp"
 #include "history/clock.hpp"
 #include "history/heads/history_base.hpp"
@@ -35,38 +34,33 @@
 #include "index/list/key_hash.hpp"
 #include "index/lookup_cache.hpp"
 #include "pool/pool_set.hpp"
-#include "store/beside/settled_point.hpp"
 #include "store/check/salvage.hpp"
-#include "store/companion.hpp"
-#include "store/packed/current_pins.hpp"
+#include "store/opened.hpp"
 #include "store/packed/open_strata.hpp"
 #include "store/packed/ordered.hpp"
-#include "store/read/checked_values.hpp"
 #include "store/read/entry_keys.hpp"
-#include "store/read/pin_table.hpp"
-#include "store/shared_state.hpp"
 #include "store/write/tag_catalog.hpp"
-#include "store/write/tags.hpp"
-#include "store/write/writer.hpp"
 
 namespace icecore::detail {
 
 struct checkpoint_cut;
 class record_scan;
 
-/// What opening makes from a store's files, for both kinds of heads.
+/// What opening makes from a store's files, for each kind of heads. The pointers that do not own lead into `opened`.
 struct store_parts {
-  std::unique_ptr<pool_set> pool;
-  std::shared_ptr<index::arena> memory;  ///< holds what processes share
-  shared_state* shared = nullptr;        ///< in `memory`
-  std::unique_ptr<version_clock> clock;
-  std::unique_ptr<writer_set> writers;
+  std::unique_ptr<opened_store> opened;
+  pool_set* pool = nullptr;
+  std::shared_ptr<index::arena> memory;        ///< holds what processes share
+  std::shared_ptr<index::arena> index_memory;  ///< holds an index in memory
+  shared_state* shared = nullptr;              ///< in `memory`
+  version_clock* clock = nullptr;
+  writer_set* writers = nullptr;
+  checked_values* checked = nullptr;
+  tag_index* tags = nullptr;
+  durable_point* synced = nullptr;               ///< of a deferred store, else null; complete when the store is
   std::unique_ptr<index::lookup_cache> lookups;  ///< in front of the index
-  std::unique_ptr<checked_values> checked;
-  std::unique_ptr<tag_index> tags;
-  std::unique_ptr<durable_point> synced;  ///< of a deferred store, else null; complete when the store is
-  index_kind kind{};                      ///< the index it is opened with
-  index::hash_seed hash_seed{};           ///< zero if the store never had the index `hash`
+  index_kind kind{};                             ///< the index it is opened with
+  index::hash_seed hash_seed{};                  ///< zero if the store never had the index `hash`
   version_ranges lost;
   double recovery_seconds = 0;
   bool recovered_from_crash = false;
@@ -101,6 +95,8 @@ class [[gnu::visibility("hidden")]] store_core {
 
   /// Makes everything durable, certifies it and marks the store clean. Nothing else may run.
   void close();
+  /// The same, if it is not closed yet. An error only leaves the store as a crash would: call close() to learn of it.
+  void close_in_destructor() noexcept;
   /// Closes a store whose root has led to a new manifest since it was opened (packed/compaction.cpp): of what this
   /// object knows nothing counts. `left` is what the segments of the new era hold, durably.
   void close_replaced(const record_totals& left);
@@ -113,7 +109,7 @@ class [[gnu::visibility("hidden")]] store_core {
   /// A tag without name, note and time.
   version tag() {
     check_writable();
-    return pool_->durability().mode == durability::tag ? tag_durably(nullptr, 0) : close_open();
+    return pool_->durability().mode == durability::tag ? tag_durably(nullptr, 0, nullptr) : close_open();
   }
   version tag(const tag_options& label);
   void sync();
@@ -169,7 +165,7 @@ class [[gnu::visibility("hidden")]] store_core {
   /// Durable when it returns.
   void set_retention(const retention& which);
   /// Closed versions whose state power cuts took. Changes only while no other thread uses the store.
-  [[nodiscard]] const version_ranges& lost() const noexcept { return lost_; }
+  [[nodiscard]] const version_ranges& lost() const noexcept { return opened_->lost; }
 
   // ---- Reading ----
   /// The key's entry; null_link if it never had one.
@@ -195,6 +191,8 @@ class [[gnu::visibility("hidden")]] store_core {
   }
 
   // ---- The parts ----
+  /// What views of keys and values lead into.
+  [[nodiscard]] pin_table::memory memory_of_views() const;
   /// Which engine this is. Only with_engine() and with_writer() call it.
   [[nodiscard]] heads_kind heads() const noexcept { return heads_; }
   [[nodiscard]] const history_base& records() const noexcept { return *records_; }
@@ -216,9 +214,10 @@ class [[gnu::visibility("hidden")]] store_core {
     catalog_->load(*tags_);
     return *tags_;
   }
-  /// A pin on this store, without a call. Take it before the read whose answer it is to keep. Whoever reads what is
-  /// packed holds one, even if no view is left afterwards.
-  [[nodiscard, gnu::always_inline]] pin take_pin() const noexcept { return pins_.take(); }
+  [[nodiscard]] opened_store& opened() const noexcept { return *opened_; }
+  /// A pin on the store's current engine, without a call. Whoever reads what is packed holds one, even if no view is
+  /// left afterwards. It is for who knows that this engine is the current one; others: opened_store::hold().
+  [[nodiscard, gnu::always_inline]] pin take_pin() const noexcept { return opened_->take_pin(); }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
   /// As options::grow_in_background says. Before any other thread uses the store.
   void grow_in_background();
@@ -238,9 +237,9 @@ class [[gnu::visibility("hidden")]] store_core {
   /// What another layer keeps beside this store; `make` makes it at the first call. It ends before the store does.
   template <typename Make>
   [[nodiscard]] store_companion& companion(Make make) const {
-    const std::scoped_lock one_at_a_time(companion_mutex_);
-    if (companion_ == nullptr) companion_ = make();
-    return *companion_;
+    const std::scoped_lock one_at_a_time(opened_->companion_mutex);
+    if (opened_->companion == nullptr) opened_->companion = make();
+    return *opened_->companion;
   }
   [[nodiscard]] writer_set& writers() const noexcept { return *writers_; }
   /// No power cut can take this version any more, nor one before it. Under operation durability that is any version,
@@ -250,7 +249,9 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] shared_state& shared() const noexcept { return *shared_; }
   /// The number of this process among those that ever shared the store, and whether another one still lives.
   [[nodiscard]] unsigned process() const noexcept { return writers_->process(); }
-  [[nodiscard]] bool is_alive(unsigned process) const noexcept { return memory_->is_held(process); }
+  [[nodiscard]] bool is_alive(unsigned process) const noexcept {
+    return opened_->memory->is_held(process);
+  }
   /// Whether other processes may attach.
   [[nodiscard]] bool shares() const noexcept { return !shared_as_.empty(); }
   /// Whether another process has opened the store and shares it.
@@ -272,33 +273,24 @@ class [[gnu::visibility("hidden")]] store_core {
     check_not_forked();
     check_still_usable();
   }
+  /// The part of check_usable() that other threads and processes may change, also while a write waits for its writer.
+  [[gnu::always_inline]] void check_still_usable() const {
+    // relaxed: no data depends on these flags
+    if (persist_->poisoned() || shared_->is.load(std::memory_order_relaxed) == shared_state::phase::closed) [[unlikely]]
+      raise_unusable();
+  }
+  [[gnu::always_inline]] void check_writable() const {
+    if (read_only()) [[unlikely]]
+      raise_read_only();
+    check_usable();
+  }
 
  protected:
   /// The derived class owns what the references refer to.
   store_core(store_parts&& parts, heads_kind heads, const history_base& records, const entry_keys& keys,
              index::ordered_index& index, tag_catalog& catalog);
-  /// Each final class's destructor calls it while all members still exist.
-  void close_in_destructor() noexcept;
-
-  [[gnu::always_inline]] void check_writable() const {
-    check_may_lease();
-    check_still_usable();
-  }
-  /// The part of check_writable() that a write checks before it leases a writer; check_still_usable() follows when it
-  /// has one.
-  [[gnu::always_inline]] void check_may_lease() const {
-    if (read_only()) [[unlikely]]
-      raise_read_only();
-    check_not_forked();
-  }
   [[gnu::always_inline]] void check_not_forked() const {
     if (fork_generation_ != fork_generation()) [[unlikely]]
-      raise_unusable();
-  }
-  /// The part of check_usable() that other threads and processes may change, also while a write waits for its writer.
-  [[gnu::always_inline]] void check_still_usable() const {
-    // relaxed: no data depends on these flags
-    if (persist_->poisoned() || shared_->is.load(std::memory_order_relaxed) == shared_state::phase::closed) [[unlikely]]
       raise_unusable();
   }
   /// The key's entry, if the lookup cache has it.
@@ -307,16 +299,19 @@ class [[gnu::visibility("hidden")]] store_core {
     return l != null_link && keys_->is_of(l, key) ? l : null_link;
   }
 
-  std::unique_ptr<pool_set> pool_;
+  opened_store* opened_;
+  // What it owns, for all engines:
+  pool_set* pool_;
   persistence* persist_;  // the pool's
-  std::unique_ptr<version_clock> clock_;
-  std::shared_ptr<index::arena> memory_;  // holds what processes share
-  shared_state* shared_;                  // in memory_
-  std::unique_ptr<writer_set> writers_;
+  version_clock* clock_;
+  shared_state* shared_;
+  writer_set* writers_;
+  checked_values* checked_;
+  tag_index* tags_;
+  durable_point* synced_;  // null unless durability is deferred
+  // Of this engine:
+  std::shared_ptr<index::arena> index_memory_;
   std::unique_ptr<index::lookup_cache> lookups_;  // in front of the index
-  std::unique_ptr<checked_values> checked_;
-  std::unique_ptr<tag_index> tags_;
-  std::unique_ptr<durable_point> synced_;  // null unless durability is deferred
   manifest packing_;
   std::unique_ptr<const stratum::strata> packed_;
   const history_base* records_;
@@ -330,7 +325,6 @@ class [[gnu::visibility("hidden")]] store_core {
   bool beside_writer_;
   std::atomic<version> newest_observed_{0};  // beside a writer: the newest version that is shown
   bool no_writeback_stalls_;  // memory or persistent memory: no store waits for the kernel to write a page back
-  std::mutex tag_mutex_;      // held by each tag that writes a record or syncs, and by who takes in what others wrote
 
  private:
   // Steps of closing and checking that depend on the kind of heads.
@@ -357,17 +351,15 @@ class [[gnu::visibility("hidden")]] store_core {
     shared_->closed_versions.ring();
     return closed;
   }
-  version tag_quickly(const tag_options& label, std::int64_t time_ns);
-  version tag_durably(const tag_options* label, std::int64_t time_ns);
+  version tag_quickly(const tag_options& label, std::int64_t time_ns, tag_index::prepared& known);
+  version tag_durably(const tag_options* label, std::int64_t time_ns, tag_index::prepared* known);
   version close_with_record(const writer& w, const tag_options* label, std::int64_t time_ns);
   /// Whether no write has taken effect in the open version `open` that the caller can know of.
   [[nodiscard]] bool untouched(version open) const noexcept;
   /// Whether the version before `open` shows every write.
   [[nodiscard]] bool shown_by_newest_closed(version open) const noexcept {
-    return untouched(open) && !lost_.contains(open - 1);
+    return untouched(open) && !opened_->lost.contains(open - 1);
   }
-  /// What views of keys and values lead into.
-  [[nodiscard]] pin_table::memory memory_of_views() const;
   /// Everything up to a closed version that no write can be stamped with any more.
   struct settled_content {
     version up_to = 0;
@@ -380,9 +372,7 @@ class [[gnu::visibility("hidden")]] store_core {
   void sync_deferred();
 
   index_kind kind_;  // the index it is open with
-  group_commit deferred_syncs_;
   std::uint64_t fork_generation_;
-  version_ranges lost_;
   version all_known_from_ = 0;  // no version from it on was lost or has expired
   double recovery_seconds_;
   bool recovered_from_crash_;
@@ -393,10 +383,13 @@ class [[gnu::visibility("hidden")]] store_core {
   bool is_closed_ = false;
   bool attached_;                           // another process has opened the store and shares it
   std::filesystem::path shared_as_;         // where this process shares it; empty if it does not
-  mutable current_pins pins_;               // its tables live as long as their pins, which may be longer than the store
-  std::unique_ptr<settled_point> settled_;  // null unless readers beside this process learn what is settled
-  mutable std::mutex companion_mutex_;
-  mutable std::unique_ptr<store_companion> companion_;
 };
+
+inline held_engine opened_store::hold() const {
+  pin holds = take_pin();
+  // E2. The engines are this store's own, and not const
+  auto& engine = const_cast<store_core&>(holds.core());
+  return {std::move(holds), engine};
+}
 
 }  // namespace icecore::detail

@@ -54,19 +54,14 @@ void engine<Heads>::finish_batched(const writer& w, const fresh_record& fresh) {
 }
 
 template <class Heads>
-version engine<Heads>::put(std::string_view key, std::string_view value) {
+version engine<Heads>::put(const writer& w, std::string_view key, std::string_view value) {
   check_sizes(key, value);
-  check_may_lease();
   const std::uint64_t hash = index::lookup_cache::hash_of(key);
   lookups_->prefetch(hash);
-  const writer_lease w(*writers_);
-  // Checked when the writer is leased: a write that met a failed sync may have left an unfinished record in this
-  // writer's segment, and no record may follow that one. That write poisoned the store before it returned the writer.
-  check_still_usable();
   const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
-  const entered there = enter(*w, {as_entry, null_link, key, value, hash});
-  if (!there.is_new()) return *update(*w, there.entry, value, {});
-  return finish_entry(*w, {there.entry, as_entry, there.flushed()}, hash);
+  const entered there = enter(w, {as_entry, null_link, key, value, hash});
+  if (!there.is_new()) return *update(w, there.entry, value, {});
+  return finish_entry(w, {there.entry, as_entry, there.flushed()}, hash);
 }
 
 template <class Heads>
@@ -78,25 +73,22 @@ inline version engine<Heads>::finish_entry(const writer& w, fresh_record fresh, 
 }
 
 template <class Heads>
-std::optional<version> engine<Heads>::put_if(std::string_view key, std::string_view value, newest_condition wanted) {
+std::optional<version> engine<Heads>::put_if(const writer& w, std::string_view key, std::string_view value,
+                                             newest_condition wanted) {
   check_sizes(key, value);
-  check_writable();
   const std::uint64_t hash = index::lookup_cache::hash_of(key);
-  lookups_->prefetch(hash);
-  const writer_lease w(*writers_);
-  check_usable();  // see put()
   link entry = entry_of(key, hash);
   wanted = over_packed(key, wanted);
   if (entry == null_link) {
     if (!wanted.holds_for(wanted.below)) return std::nullopt;
     const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
-    const entered there = enter(*w, {as_entry, null_link, key, value, hash});
-    if (there.is_new()) return finish_entry(*w, {there.entry, as_entry, there.flushed()}, hash);
+    const entered there = enter(w, {as_entry, null_link, key, value, hash});
+    if (there.is_new()) return finish_entry(w, {there.entry, as_entry, there.flushed()}, hash);
     entry = there.entry;
   }
   // Check before making a useless record. link_on_top() detects what other threads change meanwhile.
   if (!young_->newest_is(entry, wanted)) return std::nullopt;
-  return update(*w, entry, value, wanted);
+  return update(w, entry, value, wanted);
 }
 
 template <class Heads>
@@ -111,18 +103,14 @@ std::optional<version> engine<Heads>::update(const writer& w, link entry, std::s
 }
 
 template <class Heads>
-std::optional<version> engine<Heads>::remove(std::string_view key) {
+std::optional<version> engine<Heads>::remove(const writer& w, std::string_view key) {
   check_sizes(key, {});
-  check_may_lease();
   const std::uint64_t hash = index::lookup_cache::hash_of(key);
-  lookups_->prefetch(hash);
-  const writer_lease w(*writers_);
-  check_still_usable();  // see put()
   link entry = entry_of(key, hash);
   const newest_condition is_there = over_packed(key, {newest_condition::what::a_value});
   if (entry == null_link) {
     if (is_there.below == 0) return std::nullopt;
-    entry = enter_alone(*w, key, hash);
+    entry = enter_alone(w, key, hash);
   }
   // Check before making a useless record. link_on_top() detects that another thread removes the key meanwhile.
   if constexpr (is_layered) {
@@ -131,10 +119,10 @@ std::optional<version> engine<Heads>::remove(std::string_view key) {
     if (young_->is_removed(entry)) return std::nullopt;
   }
   const record_layout layout = record_layout::of_remove(false);
-  const fresh_record fresh{w->allocate(layout), layout};
+  const fresh_record fresh{w.allocate(layout), layout};
   young_->at(fresh.at).fill(layout, null_link, {}, {});
-  if (!link_single(*w, entry, fresh, is_there)) return std::nullopt;
-  return finish(*w, fresh);
+  if (!link_single(w, entry, fresh, is_there)) return std::nullopt;
+  return finish(w, fresh);
 }
 
 /// The key's entry; a new one has no value, so that what is packed of the key goes on to show. A removal of that is

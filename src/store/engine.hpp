@@ -2,6 +2,7 @@
 // with_engine() selects it once per call or once per scan.
 //
 //   const auto found = with_engine(core, [&](const auto& engine) { return engine.find(key); });
+//   with_writer(store, [&](auto& engine, const writer& w) { return engine.put(w, key, value); });
 #pragma once
 
 #include <memory>
@@ -138,13 +139,16 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
   using typename reading_engine<Heads>::young_histories;
   using reading_engine<Heads>::is_layered;
 
-  version put(std::string_view key, std::string_view value);
+  // With a leased writer: so this is the current engine, and stays it (opened_store, E1).
+  version put(const writer& w, std::string_view key, std::string_view value);
   /// Empty, and nothing has changed, unless the key's newest record is as demanded. A key without an entry has no
   /// value.
-  std::optional<version> put_if(std::string_view key, std::string_view value, newest_condition wanted);
-  std::optional<version> remove(std::string_view key);
-  version apply(const batch& operations);
-  std::optional<version> apply_if(const batch& operations);
+  std::optional<version> put_if(const writer& w, std::string_view key, std::string_view value, newest_condition wanted);
+  std::optional<version> remove(const writer& w, std::string_view key);
+  /// `todo`: at most one operation on each key, ascending by key.
+  version apply(const writer& w, std::span<const batch::operation* const> todo);
+  /// Whether the operation's condition, if it has one, holds: for good only while the gate is shut.
+  [[nodiscard]] bool holds(const batch::operation& operation) const;
 
  protected:
   engine(store_parts&& parts, const young_histories& histories, const entry_keys& keys, index::ordered_index& index,
@@ -152,10 +156,6 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
       : reading_engine<Heads>(std::move(parts), kind, histories, keys, index, catalog) {}
 
   using store_core::catalog_;
-  using store_core::check_may_lease;
-  using store_core::check_still_usable;
-  using store_core::check_usable;
-  using store_core::check_writable;
   using store_core::checked_;
   using store_core::clock_;
   using store_core::entry_of;
@@ -219,8 +219,6 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
   [[nodiscard]] link enter_key(const writer& w, std::string_view key) const;
   void enter_keys(const writer& w, std::span<const batch::operation* const> todo) const;
   void link_batched(batch_run& run, const batch::operation& operation);
-  version apply(const writer& w, std::span<const batch::operation* const> todo);
-  [[nodiscard]] bool holds(const batch::operation& operation) const;
 };
 
 // ---- Heads computed at opening, and an index in memory ----
@@ -237,7 +235,6 @@ class [[gnu::visibility("hidden")]] rebuilt_engine final : public engine<Heads> 
  public:
   rebuilt_engine(store_parts&& parts, rebuilt_parts&& own)
       : engine<Heads>(std::move(parts), *own.histories, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
-  ~rebuilt_engine() override { this->close_in_destructor(); }
 
  private:
   void commit_pending_writes() override {}
@@ -262,7 +259,6 @@ class [[gnu::visibility("hidden")]] durable_engine final : public engine<Heads> 
  public:
   durable_engine(store_parts&& parts, durable_parts&& own)
       : engine<Heads>(std::move(parts), *own.histories, *own.keys, *own.index, *own.tags), own_(std::move(own)) {}
-  ~durable_engine() override { this->close_in_destructor(); }
 
   [[nodiscard]] const logged_segments& segments() const noexcept { return own_.media->segments(); }
 
@@ -293,7 +289,6 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
         own_(std::move(own)) {
     this->newest_observed_ = own_.newest;
   }
-  ~observed_engine() override { this->close_in_destructor(); }
 
   version refresh() override;
 
@@ -314,12 +309,20 @@ template <template <class> class Engine, class Heads, class Own>
     return std::make_unique<Engine<layered<Heads>>>(std::move(parts), std::forward<Own>(own));
   return std::make_unique<Engine<Heads>>(std::move(parts), std::forward<Own>(own));
 }
+/// The open store, whose first engine it is.
+template <template <class> class Engine, class Heads, class Own>
+[[nodiscard]] std::unique_ptr<opened_store> make_store(store_parts&& parts, Own&& own) {
+  auto engine = make_engine<Engine, Heads>(std::move(parts), std::forward<Own>(own));
+  auto opened = std::move(parts.opened);  // making the engine has not taken it
+  opened->begin(std::move(engine));
+  return opened;
+}
 
 /// Opens the store that the path names, or creates it, or attaches to it.
-[[nodiscard]] std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening);
+[[nodiscard]] std::unique_ptr<opened_store> open_store(const std::filesystem::path& path, const options& opening);
 
 /// Opens it for writing, and readers that come meanwhile wait until it is closed, for up to 30 s.
-[[nodiscard]] std::unique_ptr<store_core> open_store_briefly(const std::filesystem::path& path, const options& opening);
+[[nodiscard]] std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& path, const options& opening);
 
 /// Calls `f` with `core` as the engine it is.
 template <class F>
@@ -340,23 +343,39 @@ decltype(auto) with_engine(const store_core& core, F&& f) {
   }
   return f(static_cast<const reading_engine<rebuilt_heads>&>(core));
 }
-/// The same, for writing. errc::read_only of a store that is open beside its writer.
+/// The same, for writing: the current engine, with a leased writer. errc::read_only of a store that is open beside its
+/// writer.
 template <class F>
-decltype(auto) with_writer(store_core& core, F&& f) {
+decltype(auto) with_writer(store_core& core, const writer& w, F&& f) {
   switch (core.heads()) {
     case heads_kind::durable:
-      return f(static_cast<engine<durable_heads>&>(core));
+      return f(static_cast<engine<durable_heads>&>(core), w);
     case heads_kind::layered_rebuilt:
-      return f(static_cast<engine<layered<rebuilt_heads>>&>(core));
+      return f(static_cast<engine<layered<rebuilt_heads>>&>(core), w);
     case heads_kind::layered_durable:
-      return f(static_cast<engine<layered<durable_heads>>&>(core));
+      return f(static_cast<engine<layered<durable_heads>>&>(core), w);
     case heads_kind::observed:
     case heads_kind::layered_observed:
       core.raise_read_only();
     [[likely]] case heads_kind::rebuilt:
       break;
   }
-  return f(static_cast<engine<rebuilt_heads>&>(core));
+  return f(static_cast<engine<rebuilt_heads>&>(core), w);
 }
+/// Leases a writer for one operation.
+//
+// Checked when the writer is leased: a write that met a failed sync may have left an unfinished record in this writer's
+// segment, and no record may follow that one. That write poisoned the store before it returned the writer.
+template <class F>
+decltype(auto) with_writer(opened_store& store, F&& f) {
+  store.check_may_lease();
+  const writer_lease w(*store.writers);
+  store_core& core = store.current();  // E1
+  core.check_still_usable();
+  return with_writer(core, *w, std::forward<F>(f));
+}
+
+version apply(opened_store& store, const batch& operations);
+std::optional<version> apply_if(opened_store& store, const batch& operations);
 
 }  // namespace icecore::detail

@@ -9,99 +9,94 @@
 
 namespace icecore {
 
+using detail::held_engine;
 using detail::with_engine;
 using detail::with_writer;
 
-store::store(const std::filesystem::path& path, const options& opening) : core_(detail::open_store(path, opening)) {}
+store::store(const std::filesystem::path& path, const options& opening) : opened_(detail::open_store(path, opening)) {}
 
 store::~store() = default;
 store::store(store&&) noexcept = default;
 store& store::operator=(store&&) noexcept = default;
 
 void store::close() {
-  if (core_ == nullptr) return;
-  const auto core = std::move(core_);  // released even if closing fails
-  core->close();
+  if (opened_ == nullptr) return;
+  const auto ending = std::move(opened_);  // released even if closing fails
+  ending->close();
 }
 
-const detail::store_core& store::core() const {
-  if (core_ == nullptr) raise(errc::closed, "the store is closed");
-  return *core_;
+detail::opened_store& store::opened() const {
+  if (opened_ == nullptr) raise(errc::closed, "the store is closed");
+  return *opened_;
 }
 
-detail::store_core& store::writable() const {
-  if (core_ == nullptr) raise(errc::closed, "the store is closed");
-  return *core_;
-}
+const detail::store_core& store::core() const { return opened().current(); }
 
 // ---- Writing ----
 
 version store::insert(std::string_view key, std::string_view value) {
-  return with_writer(writable(), [&](auto& engine) { return engine.put(key, value); });
+  return with_writer(opened(), [&](auto& engine, const writer& w) { return engine.put(w, key, value); });
 }
 std::optional<version> store::remove(std::string_view key) {
-  return with_writer(writable(), [&](auto& engine) { return engine.remove(key); });
+  return with_writer(opened(), [&](auto& engine, const writer& w) { return engine.remove(w, key); });
 }
 std::optional<version> store::insert_new(std::string_view key, std::string_view value) {
-  return with_writer(writable(),
-                     [&](auto& engine) { return engine.put_if(key, value, {newest_condition::what::no_value}); });
-}
-std::optional<version> store::replace(std::string_view key, std::string_view value, version expected) {
-  return with_writer(writable(), [&](auto& engine) {
-    return engine.put_if(key, value, {newest_condition::what::of_version, expected});
+  return with_writer(opened(), [&](auto& engine, const writer& w) {
+    return engine.put_if(w, key, value, {newest_condition::what::no_value});
   });
 }
-std::optional<version> store::apply_if(const batch& operations) {
-  return with_writer(writable(), [&](auto& engine) { return engine.apply_if(operations); });
+std::optional<version> store::replace(std::string_view key, std::string_view value, version expected) {
+  return with_writer(opened(), [&](auto& engine, const writer& w) {
+    return engine.put_if(w, key, value, {newest_condition::what::of_version, expected});
+  });
 }
-version store::apply(const batch& operations) {
-  return with_writer(writable(), [&](auto& engine) { return engine.apply(operations); });
-}
-version store::tag() { return writable().tag(); }
+std::optional<version> store::apply_if(const batch& operations) { return detail::apply_if(opened(), operations); }
+version store::apply(const batch& operations) { return detail::apply(opened(), operations); }
+version store::tag() { return opened().hold()->tag(); }
 version store::tag(std::string_view name, std::string_view note) {
-  return writable().tag({.name = name, .note = note});
+  return opened().hold()->tag({.name = name, .note = note});
 }
-version store::tag(const tag_options& label) { return writable().tag(label); }
-void store::skip_to(version open) { writable().skip_to(open); }
-void store::lose(const version_ranges& versions) { writable().lose(versions); }
-void store::sync() { writable().sync(); }
-forget_report store::forget(const forget_request& what) { return writable().forget(what); }
-void store::expire(std::span<const version_range> versions) { writable().expire(versions); }
-void store::set_retention(const icecore::retention& which) { writable().set_retention(which); }
-version store::refresh() { return writable().refresh(); }
+version store::tag(const tag_options& label) { return opened().hold()->tag(label); }
+void store::skip_to(version open) { opened().hold()->skip_to(open); }
+void store::lose(const version_ranges& versions) { opened().hold()->lose(versions); }
+void store::sync() { opened().hold()->sync(); }
+forget_report store::forget(const forget_request& what) { return opened().hold()->forget(what); }
+void store::expire(std::span<const version_range> versions) { opened().hold()->expire(versions); }
+void store::set_retention(const icecore::retention& which) { opened().hold()->set_retention(which); }
+version store::refresh() { return opened().hold()->refresh(); }
 version store::durable_version() const {
-  const auto& c = core();
-  const version durable = c.durable_up_to();  // before the clock, which is then beyond it
-  return std::min(durable, c.clock().now() - 1);
+  const held_engine c = opened().hold();
+  const version durable = c->durable_up_to();  // before the clock, which is then beyond it
+  return std::min(durable, c->clock().now() - 1);
 }
 
-icecore::checkpoint store::checkpoint() const { return icecore::checkpoint(writable().cut()); }
+icecore::checkpoint store::checkpoint() const { return icecore::checkpoint(opened().hold()->cut()); }
 
 // ---- Reading ----
 
 namespace {
 
-std::optional<value> held(const std::optional<std::string_view>& found, pin holds) {
+std::optional<value> held(const std::optional<std::string_view>& found, held_engine by) {
   if (!found) return std::nullopt;
-  return std::optional<value>(std::in_place, *found, std::move(holds));
+  return std::optional<value>(std::in_place, *found, std::move(by).holds());
 }
 
 }  // namespace
 
-pin store::hold() const { return core().take_pin(); }
+pin store::hold() const { return opened().take_pin(); }
 
 std::optional<value> store::find(std::string_view key) const {
-  const auto& c = core();
-  c.check_usable();
-  pin holds = c.take_pin();
-  return held(with_engine(c, [&](const auto& engine) { return engine.find(key); }), std::move(holds));
+  held_engine c = opened().hold();
+  c->check_usable();
+  const auto found = with_engine(*c, [&](const auto& engine) { return engine.find(key); });
+  return held(found, std::move(c));
 }
 
 std::optional<value> store::find(std::string_view key, version at) const {
-  const auto& c = core();
-  c.check_readable(at);
-  pin holds = c.take_pin();
-  return held(with_engine(c, [&](const auto& engine) { return engine.find(key, at); }), std::move(holds));
+  held_engine c = opened().hold();
+  c->check_readable(at);
+  const auto found = with_engine(*c, [&](const auto& engine) { return engine.find(key, at); });
+  return held(found, std::move(c));
 }
 
 pin store::find_many(std::span<const std::string_view> keys, version at,
@@ -113,85 +108,87 @@ pin store::find_many(std::span<const std::string_view> keys, version at,
 
 pin store::find_many(std::span<const std::string_view> keys, std::span<const version> at,
                      std::span<std::optional<std::string_view>> out) const {
-  const auto& c = core();
+  held_engine c = opened().hold();
   if (keys.size() != out.size() || keys.size() != at.size()) {
     raise(errc::invalid_argument, "find_many: {} keys, {} versions and room for {} answers; the three must be equal",
           keys.size(), at.size(), out.size());
   }
-  for (const version v : at) c.check_readable(v);
-  pin holds = c.take_pin();
-  with_engine(c, [&](const auto& engine) { engine.find_many(keys, at.data(), 1, out); });
-  return holds;
+  for (const version v : at) c->check_readable(v);
+  with_engine(*c, [&](const auto& engine) { engine.find_many(keys, at.data(), 1, out); });
+  return std::move(c).holds();
 }
 
 snapshot store::at(version closed) const {
-  const auto& c = core();
-  c.check_readable(closed);
-  return {c.take_pin(), closed};
+  held_engine c = opened().hold();
+  c->check_readable(closed);
+  return {std::move(c).holds(), closed};
 }
 
 snapshot store::at(std::string_view tag_name) const {
-  const auto& c = core();
-  const auto tag = c.tags().find(tag_name);
+  const auto tag = find_tag(tag_name);
   if (!tag) raise(errc::unknown_tag, "no tag is named '{}'", tag_name);
-  c.check_readable(tag->version);
-  return {c.take_pin(), tag->version};
+  return at(tag->version);
 }
 
 snapshot store::at(std::chrono::system_clock::time_point time) const {
-  const auto& c = core();
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-  const auto tag = c.tags().find_at_time(ns);
+  const auto tag = find_tag_at_time(ns);
   if (!tag) raise(errc::unknown_tag, "no tag was made at or before {} ns since 1970", ns);
-  c.check_readable(tag->version);
-  return {c.take_pin(), tag->version};
+  return at(tag->version);
 }
 
 snapshot store::latest() const {
-  auto& c = writable();
-  return {c.take_pin(), c.close_version()};
+  const version closed = opened().hold()->close_version();
+  return {opened().take_pin(), closed};  // behind that: this engine has all of the version (E3)
 }
 
 key_history store::history(std::string_view key) const {
-  pin holds = hold();
-  const version shown = with_engine(core(), [](const auto& engine) { return engine.newest_shown(); });
-  return {std::move(holds), key, shown};
+  held_engine c = opened().hold();
+  const version shown = with_engine(*c, [](const auto& engine) { return engine.newest_shown(); });
+  return {std::move(c).holds(), key, shown};
 }
 
 pinned_list<std::string_view> store::keys(const key_bounds& bounds) const {
-  pin holds = hold();
-  return {with_engine(core(), [&](const auto& engine) { return engine.keys(bounds); }), std::move(holds)};
+  held_engine c = opened().hold();
+  auto found = with_engine(*c, [&](const auto& engine) { return engine.keys(bounds); });
+  return {std::move(found), std::move(c).holds()};
 }
 
 diff_range store::diff(version before, version after, key_bounds bounds) const {
-  const auto& c = core();
-  c.check_readable(before);
-  c.check_readable(after);
-  return {c.take_pin(), before, after, std::move(bounds)};
+  held_engine c = opened().hold();
+  c->check_readable(before);
+  c->check_readable(after);
+  return {std::move(c).holds(), before, after, std::move(bounds)};
 }
 
 // ---- Tags and versions ----
 
-version store::clock() const { return core().clock().now(); }
-const version_ranges& store::lost_versions() const { return core().lost(); }
-std::span<const version_range> store::expired_versions() const { return core().expired(); }
-bool store::is_expired(version v) const { return detail::has_any(core().expired(), v, v); }
-retention store::retention() const { return core().kept(); }
-std::vector<tag_info> store::tags() const { return core().tags().all(); }
-std::optional<tag_info> store::find_tag(std::string_view name) const { return core().tags().find(name); }
-std::optional<tag_info> store::find_tag(version tagged) const { return core().tags().find(tagged); }
-std::optional<tag_info> store::find_tag_from(version least) const { return core().tags().find_from(least); }
+version store::clock() const { return opened().clock->now(); }
+const version_ranges& store::lost_versions() const { return opened().lost; }
+std::vector<version_range> store::expired_versions() const {
+  const held_engine c = opened().hold();
+  return {c->expired().begin(), c->expired().end()};
+}
+bool store::is_expired(version v) const {
+  const held_engine c = opened().hold();
+  return detail::has_any(c->expired(), v, v);
+}
+retention store::retention() const { return opened().hold()->kept(); }
+std::vector<tag_info> store::tags() const { return opened().hold()->tags().all(); }
+std::optional<tag_info> store::find_tag(std::string_view name) const { return opened().hold()->tags().find(name); }
+std::optional<tag_info> store::find_tag(version tagged) const { return opened().hold()->tags().find(tagged); }
+std::optional<tag_info> store::find_tag_from(version least) const { return opened().hold()->tags().find_from(least); }
 std::optional<tag_info> store::find_tag_at_time(std::int64_t time_ns) const {
-  return core().tags().find_at_time(time_ns);
+  return opened().hold()->tags().find_at_time(time_ns);
 }
 
 // ---- The store itself ----
 
-durability_info store::durability() const { return core().the_pool().durability(); }
-statistics store::stats() const { return core().stats(); }
-bool store::read_only() const { return core().read_only(); }
-bool store::beside_writer() const { return core().beside_writer(); }
-const std::filesystem::path& store::path() const { return core().the_pool().file().path(); }
-verify_report store::verify(const progress_function& on_progress) const { return core().verify(on_progress); }
+durability_info store::durability() const { return opened().pool->durability(); }
+statistics store::stats() const { return opened().hold()->stats(); }
+bool store::read_only() const { return opened().hold()->read_only(); }
+bool store::beside_writer() const { return opened().hold()->beside_writer(); }
+const std::filesystem::path& store::path() const { return opened().pool->file().path(); }
+verify_report store::verify(const progress_function& on_progress) const { return opened().hold()->verify(on_progress); }
 
 }  // namespace icecore

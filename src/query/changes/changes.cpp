@@ -191,13 +191,13 @@ std::optional<result_number> change_range::max(const filter& condition, std::str
 }
 
 change_range store::changes(version after, version up_to, key_bounds bounds) const {
-  const auto& c = core();
-  c.check_all_readable(after, up_to);
+  auto c = opened().hold();
+  c->check_all_readable(after, up_to);
   if (up_to < after) {
     raise(errc::invalid_argument, "changes after version {} up to version {}: the second must not be smaller", after,
           up_to);
   }
-  return {c.take_pin(), after, up_to, std::move(bounds), filter()};
+  return {std::move(c).holds(), after, up_to, std::move(bounds), filter()};
 }
 
 }  // namespace icecore

@@ -206,9 +206,9 @@ std::vector<std::optional<result_number>> many_versions::max(const filter& condi
 }
 
 many_versions store::each(std::vector<version> versions) const {
-  const auto& c = core();
-  for (const version v : versions) c.check_readable(v);
-  return {c.take_pin(), std::move(versions)};
+  auto c = opened().hold();
+  for (const version v : versions) c->check_readable(v);
+  return {std::move(c).holds(), std::move(versions)};
 }
 
 }  // namespace icecore

@@ -83,9 +83,10 @@ std::unique_ptr<kept_feed> found_feed(const detail::store_core& core, std::strin
   raise(errc::no_such_query, "no feed is named '{}'", name);
 }
 
-feed opened(detail::store_core& core, std::unique_ptr<kept_feed> kept, filter where, const detail::feed_reading& how) {
-  auto reader = std::make_unique<feed_reader>(core, std::move(where), kept->place(), how);
-  return {core.take_pin(), std::move(reader), std::move(kept)};
+feed opened_feed(detail::held_engine core, std::unique_ptr<kept_feed> kept, filter where,
+                 const detail::feed_reading& how) {
+  auto reader = std::make_unique<feed_reader>(*core, std::move(where), kept->place(), how);
+  return {std::move(core).holds(), std::move(reader), std::move(kept)};
 }
 
 std::unique_ptr<kept_feed> make_feed(detail::store_core& core, const feed_request& what) {
@@ -109,14 +110,16 @@ std::unique_ptr<kept_feed> make_feed(detail::store_core& core, const feed_reques
 }  // namespace
 
 feed store::feed(const feed_request& what) const {
-  auto& core = writable();
+  auto held = opened().hold();
+  auto& core = *held;
   core.check_usable();
   const detail::feed_reading how{.unsynced = what.unsynced, .secret = what.secret};
   if (what.name.empty()) {
     const feed_position place = what.token.empty()
                                     ? begin_of(core, what)
                                     : position_of(detail::identity_of(core, what.where, what.secret), what.token);
-    return {core.take_pin(), std::make_unique<feed_reader>(core, what.where, place, how), nullptr};
+    auto reader = std::make_unique<feed_reader>(core, what.where, place, how);
+    return {std::move(held).holds(), std::move(reader), nullptr};
   }
   if (!what.token.empty()) {
     raise(errc::invalid_argument, "feed '{}' keeps its place in the store; a token is for feeds without a name",
@@ -128,28 +131,28 @@ feed store::feed(const feed_request& what) const {
     raise(errc::query_exists, "a feed is named '{}' already, and has another filter: {}", what.name,
           "drop it, or choose another name");
   }
-  return opened(core, std::move(kept), what.where, how);
+  return opened_feed(std::move(held), std::move(kept), what.where, how);
 }
 
 feed store::open_feed(std::string_view name, const function_resolver& functions, std::string_view secret) const {
-  auto& core = writable();
-  core.check_usable();
-  auto kept = found_feed(core, name);
+  auto held = opened().hold();
+  held->check_usable();
+  auto kept = found_feed(*held, name);
   filter where = filter::from_stored(kept->definition().filter, functions);
-  return opened(core, std::move(kept), std::move(where), {.secret = secret});
+  return opened_feed(std::move(held), std::move(kept), std::move(where), {.secret = secret});
 }
 
 void store::drop_feed(std::string_view name) {
-  const auto& c = core();
-  c.check_usable();
-  found_feed(c, name)->drop();
+  const auto c = opened().hold();
+  c->check_usable();
+  found_feed(*c, name)->drop();
 }
 
 std::vector<feed_info> store::feeds() const {
-  const auto& c = core();
-  c.check_usable();
+  const auto c = opened().hold();
+  c->check_usable();
   std::vector<feed_info> all;
-  for (const auto& one : kept_feed::all(c)) {
+  for (const auto& one : kept_feed::all(*c)) {
     const auto& d = one->definition();
     const std::chrono::nanoseconds created(d.created_ns);
     all.push_back({d.name, d.after, one->place().told(), d.snapshot,

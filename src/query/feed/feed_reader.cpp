@@ -189,7 +189,21 @@ void feed_reader::fill_from_block(std::vector<key_change>& out, std::size_t max)
   place_.key_known = true;
 }
 
-feed_batch feed_reader::next(const pin& holds, std::size_t max, std::chrono::microseconds timeout) {
+/// Goes on with the engine that is current now. What was found with the one before is told; links into it mean nothing
+/// here.
+void feed_reader::follow(pin& holds) {
+  held_engine now = core_->opened().hold();
+  if (&*now == core_) return;
+  core_ = &*now;
+  since_ = new_records(*core_);
+  items_.reset();
+  kept_.reset();
+  pending_.clear();
+  next_pending_ = 0;
+  holds = std::move(now).holds();
+}
+
+feed_batch feed_reader::next(pin& holds, std::size_t max, std::chrono::microseconds timeout) {
   if (max == 0) raise(errc::invalid_argument, "a batch of at most 0 changes would not move the feed on");
   const auto now = clock::now();
   const auto longest = std::chrono::duration_cast<std::chrono::microseconds>(clock::time_point::max() - now);
@@ -197,6 +211,7 @@ feed_batch feed_reader::next(const pin& holds, std::size_t max, std::chrono::mic
   std::vector<key_change> found;
   bool of_snapshot = false;
   for (;;) {
+    if (next_pending_ == pending_.size()) follow(holds);
     core_->check_usable();
     require_readable();
     of_snapshot = place_.in_snapshot;

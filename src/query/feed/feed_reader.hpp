@@ -37,7 +37,9 @@ class [[gnu::visibility("hidden")]] feed_reader {
  public:
   feed_reader(store_core& core, filter where, feed_position from, const feed_reading& how);
 
-  [[nodiscard]] feed_batch next(const pin& holds, std::size_t max, std::chrono::microseconds timeout);
+  /// `holds` is on the engine that it reads. Once all that was found there is told, it goes on with the current engine,
+  /// and then so does the pin.
+  [[nodiscard]] feed_batch next(pin& holds, std::size_t max, std::chrono::microseconds timeout);
   [[nodiscard]] const feed_position& place() const noexcept { return place_; }
   [[nodiscard]] const feed_identity& identity() const noexcept { return identity_; }
 
@@ -50,6 +52,7 @@ class [[gnu::visibility("hidden")]] feed_reader {
   static constexpr std::size_t wanted_items = 4096;
 
   void require_readable() const;
+  void follow(pin& holds);
   [[nodiscard]] version tellable() const;
   bool settle(clock::time_point until);
   void wait(clock::time_point until) const;

@@ -118,7 +118,7 @@ feed_position kept_feed::place() const {
   const recovering_lock shared = in_->space().hold();
   require_there();
   const feed_places::place found = newest();
-  if (!in_->core().read_only()) places().persist(found);
+  if (!in_->store().reads_only()) places().persist(found);
   return position_of(found);
 }
 

@@ -11,7 +11,7 @@
 namespace icecore::detail {
 
 /// A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
-query_catalog::query_catalog(const store_core& core) : core_(&core), space_(core.the_pool(), core.shared().queries) {
+query_catalog::query_catalog(const store_core& core) : store_(&core.opened()), space_(*store_->pool, store_->shared->queries) {
   if (core.read_only()) return;
   space_.finish();
   for (const link head : space_.heads([](link, const std::string&) {})) {
@@ -43,7 +43,7 @@ query_catalog::~query_catalog() { readers_->close(); }
 /// start() makes the version durable first, so only a device that lied, or repair, loses the version of a query.
 bool query_catalog::is_of_lost_version(link head) const noexcept {
   const auto definition = space_.definition_of(head);
-  return definition && !feed_places::is_feed(space_, head) && core_->lost().contains(title_of(*definition).version);
+  return definition && !feed_places::is_feed(space_, head) && store_->lost.contains(title_of(*definition).version);
 }
 
 query_catalog& query_catalog::of(const store_core& core) {
@@ -88,7 +88,7 @@ std::string nearest(std::string_view name, const std::map<link, std::shared_ptr<
 /// Reads a head and its definition. Throws errc::damaged.
 std::shared_ptr<kept_query> query_catalog::read(link at) {
   const std::string where =
-      core_->the_pool().origin(at) + ": damaged at byte " + std::to_string(link_offset(at)) + " (query)";
+      store_->pool->origin(at) + ": damaged at byte " + std::to_string(link_offset(at)) + " (query)";
   const auto definition = space_.definition_of(at);
   if (!definition) raise(errc::damaged, "{}: the query's definition fails its checksum", where);
   query_definition what = query_definition::decoded(*definition, where);
@@ -175,7 +175,7 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, std
   const std::scoped_lock mine(mutex_);
   refresh();
   const std::vector<std::byte> bytes = what.encoded();
-  const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, core_->keys_at_most()});
+  const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, store_->hold()->keys_at_most()});
   try {
     auto made = std::make_shared<kept_query>(*this, at, what, std::move(where));
     known_[at] = made;
@@ -188,16 +188,16 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, std
 }
 
 query_readers::alive_function query_catalog::living() const {
-  return [this](unsigned process) { return process == core_->process() || core_->is_alive(process); };
+  return [this](unsigned process) { return process == store_->writers->process() || store_->memory->is_held(process); };
 }
 
 void query_catalog::begin_reading() {
   const recovering_lock shared = space_.hold();
-  readers_->begin(core_->shared().readers.counter_of(core_->process(), living()));
+  readers_->begin(store_->shared->readers.counter_of(store_->writers->process(), living()));
 }
 
 void query_catalog::free_dropped() noexcept {
-  if (core_->read_only()) return;
+  if (store_->reads_only()) return;
   const auto is_dropped = [this](link head) {
     return space_.read(space_.head_at(head).state) == static_cast<std::uint64_t>(query_phase::dropped);
   };
@@ -207,7 +207,7 @@ void query_catalog::free_dropped() noexcept {
     if (dropped.empty()) return;
     {
       const recovering_lock shared = space_.hold();
-      if (!core_->shared().readers.nobody_reads(living())) return;
+      if (!store_->shared->readers.nobody_reads(living())) return;
     }
     for (const link head : dropped) space_.drop(head);
   } catch (const std::exception&) {  // damaged, poisoned, or no memory: the next call tries again
@@ -215,9 +215,9 @@ void query_catalog::free_dropped() noexcept {
 }
 
 void query_catalog::require_changeable() const {
-  if (core_->read_only()) {
+  if (store_->reads_only()) {
     raise(errc::read_only, "{}: was opened for reading only; its queries can be read, but not changed",
-          core_->the_pool().file().path().native());
+          store_->pool->file().path().native());
   }
 }
 
@@ -235,7 +235,7 @@ constexpr std::uint64_t epoch_mask = (std::uint64_t{1} << (process_shift - epoch
 std::uint64_t query_catalog::own_pid() noexcept { return static_cast<std::uint64_t>(::getpid()) & pid_mask; }
 
 std::uint64_t query_catalog::own_runner_word() const noexcept {
-  return std::uint64_t{core_->process()} << process_shift | (core_->shared().epoch & epoch_mask) << epoch_shift |
+  return std::uint64_t{store_->writers->process()} << process_shift | (store_->shared->epoch & epoch_mask) << epoch_shift |
          own_pid();
 }
 
@@ -246,7 +246,7 @@ std::uint64_t query_catalog::runner_pid(const format::query_head& head) const no
   const auto process = static_cast<unsigned>(*word >> process_shift);
   if (is_of_earlier_opening(*word)) return 0;
   if (*word == mine) return mine & pid_mask;
-  return process != core_->process() && core_->is_alive(process) ? *word & pid_mask : 0;
+  return process != store_->writers->process() && store_->memory->is_held(process) ? *word & pid_mask : 0;
 }
 
 bool query_catalog::is_of_earlier_opening(std::uint64_t runner) const noexcept {

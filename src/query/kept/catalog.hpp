@@ -53,7 +53,7 @@ class query_catalog final : public store_companion {
   void require_changeable() const;
 
   [[nodiscard]] query_space& space() noexcept { return space_; }
-  [[nodiscard]] const store_core& core() const noexcept { return *core_; }
+  [[nodiscard]] opened_store& store() const noexcept { return *store_; }
 
   // ---- Runners ----
   /// Makes this process the runner, or throws errc::query_busy. False: the query is finished, durably, and not run.
@@ -78,7 +78,7 @@ class query_catalog final : public store_companion {
   [[nodiscard]] query_readers::alive_function living() const;
   [[nodiscard]] std::uint64_t own_runner_word() const noexcept;
 
-  const store_core* core_;
+  opened_store* store_;
   query_space space_;
   std::recursive_mutex mutex_;  // of what this process knows; taken before the lock that processes share
   std::map<link, std::shared_ptr<kept_query>> known_;

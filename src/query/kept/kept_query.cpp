@@ -38,7 +38,7 @@ query_phase kept_query::phase() const {
   }
   const link at = in_->space().place_of(&head().state);
   raise(errc::damaged, "{}: damaged at byte {} (query): the state of query '{}' is not valid",
-        in_->core().the_pool().origin(at), link_offset(at), what_.name);
+        in_->store().pool->origin(at), link_offset(at), what_.name);
 }
 
 /// `finished` is stored before it is durable, and the run ends (end_run()) when it is. So it is told only if no run of

@@ -26,7 +26,7 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
   /// What it keeps of each match.
   [[nodiscard]] kept_of_matches kept() const noexcept {
     return {what_.keeps, select_ ? &*select_ : nullptr, totals_ ? &*totals_ : nullptr,
-            in_->core().index().orders_keys()};
+            in_->store().hold()->index().orders_keys()};
   }
   /// Totals over the rows whose numbers are final (R5); empty if it keeps none. errc::damaged.
   [[nodiscard]] std::vector<fold_state> totals() const;

@@ -85,7 +85,8 @@ std::vector<detail::fold_of> folds_of(const std::vector<aggregate_of>& aggregate
 }  // namespace
 
 query store::start(const query_request& what) {
-  auto& core = writable();
+  auto held = opened().hold();
+  auto& core = *held;
   core.check_usable();
   pool_set& pools = core.the_pool();
   // then a closed version is durable, too, and attached processes may start queries
@@ -118,11 +119,12 @@ query store::start(const query_request& what) {
   made.within = hull(what.where.program().key_ranges());
   made.borders = borders_of(core, made.within);
   if (!writes_are_durable) core.sync();  // a power cut cannot take the version any more
-  return {core.take_pin(), all.add(made, what.where)};
+  return {std::move(held).holds(), all.add(made, what.where)};
 }
 
 query store::start_stored(std::span<const std::byte> question) {
-  auto& core = writable();
+  auto held = opened().hold();
+  auto& core = *held;
   core.check_usable();
   core.check_first();
   query_catalog& all = query_catalog::of(core);
@@ -137,29 +139,29 @@ query store::start_stored(std::span<const std::byte> question) {
   made.created_ns = now_ns();
   made.borders = borders_of(core, made.within);
   core.sync();
-  return {core.take_pin(), all.add(made, std::nullopt)};
+  return {std::move(held).holds(), all.add(made, std::nullopt)};
 }
 
 query store::query(std::string_view name, const function_resolver& functions) const {
-  const auto& c = core();
-  c.check_usable();
-  auto found = query_catalog::of(c).find(name);
+  auto c = opened().hold();
+  c->check_usable();
+  auto found = query_catalog::of(*c).find(name);
   if (functions) static_cast<void>(found->where(functions));
-  return {c.take_pin(), std::move(found)};
+  return {std::move(c).holds(), std::move(found)};
 }
 
 std::vector<icecore::query> store::queries() const {
-  const auto& c = core();
-  c.check_usable();
+  const auto c = opened().hold();
+  c->check_usable();
   std::vector<icecore::query> all;
-  for (auto& q : query_catalog::of(c).all()) all.emplace_back(c.take_pin(), std::move(q));
+  for (auto& q : query_catalog::of(*c).all()) all.emplace_back(c.holds(), std::move(q));
   return all;
 }
 
 std::size_t store::prune_queries(const prune_options& which) {
-  auto& c = writable();
-  c.check_usable();
-  query_catalog& all = query_catalog::of(c);
+  const auto c = opened().hold();
+  c->check_usable();
+  query_catalog& all = query_catalog::of(*c);
   all.require_changeable();
   const auto now = std::chrono::system_clock::now();
   std::size_t dropped = 0;
@@ -203,9 +205,8 @@ query_progress query::progress() const { return usable().progress(); }
 
 query_progress query::run(const run_options& how) {
   auto& q = usable();
-  const auto& core = detail::usable_core(holds_);
+  static_cast<void>(detail::usable_core(holds_));
   q.catalog().require_changeable();
-  core.check_readable(q.definition().at);
   if (q.state() == query_state::finished) return q.progress();
   detail::query_run(q, how).go();
   return q.progress();  // once it has ended: a run that was stopped is paused, not running
@@ -233,8 +234,11 @@ query_rows query::results(std::uint64_t from_row, bool with_values) const {
   if (q.definition().keeps == query_keeps::rows) {
     raise(errc::invalid_argument, "query '{}' keeps columns, not keys: read them with rows()", q.definition().name);
   }
-  detail::usable_core(holds_).check_readable(q.definition().at);
-  return {holds_, of_, from_row, with_values};
+  static_cast<void>(detail::usable_core(holds_));
+  // a pin of its own: the version may have been closed behind the other one (opened_store, E3)
+  pin holds = q.catalog().store().take_pin();
+  detail::usable_core(holds).check_readable(q.definition().at);
+  return {std::move(holds), of_, from_row, with_values};
 }
 
 std::vector<query_total> query::totals() const {

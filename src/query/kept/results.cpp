@@ -14,11 +14,11 @@ struct [[gnu::visibility("hidden")]] query_rows::reading {
   /// The keys of one chunk's rows, one by one.
   class chunk_keys {
    public:
-    /// `sorted` is kept from chunk to chunk.
-    chunk_keys(const detail::kept_query& of, const detail::chunk& c, std::shared_ptr<const detail::sorted_keys>& sorted)
+    /// `sorted`, of this engine, is kept from chunk to chunk.
+    chunk_keys(const detail::store_core& core, const detail::kept_query& of, const detail::chunk& c,
+               std::shared_ptr<const detail::sorted_keys>& sorted)
         : packed_(c.rows()) {
       if (c.header().kind != format::chunk_kind::bits) return;
-      const detail::store_core& core = of.catalog().core();
       const index::ordered_links& links = detail::in_key_order(core, sorted);
       found_ = detail::with_engine(
           core, [&](const auto& engine) { return detail::keys_of_bit_rows(engine, links, of.definition().at, c); });
@@ -54,7 +54,7 @@ struct [[gnu::visibility("hidden")]] query_rows::reading {
   void seek(std::uint64_t row);
   void fill();
   void open() {
-    keys.emplace(*of, walk.now(), sorted);
+    keys.emplace(holds.core(), *of, walk.now(), sorted);
     number = walk.first_row();
   }
   void require_open() const { static_cast<void>(detail::usable_core(holds)); }
@@ -100,7 +100,7 @@ void query_rows::reading::fill() {
     if (keys && !keys->ended_well()) {
       const link at = walk.now().place();
       raise(errc::damaged, "{}: damaged at byte {} (query): the rows of a chunk cannot be read",
-            of->catalog().core().the_pool().origin(at), link_offset(at));
+            of->catalog().store().pool->origin(at), link_offset(at));
     }
     if (!walk.next()) break;
     open();
@@ -109,7 +109,7 @@ void query_rows::reading::fill() {
   std::vector<std::string_view> wanted(block_keys.begin(), block_keys.end());
   std::vector<std::optional<std::string_view>> found(wanted.size());
   const icecore::version at = of->definition().at;
-  detail::with_engine(of->catalog().core(), [&](const auto& engine) { engine.find_many(wanted, &at, 0, found); });
+  detail::with_engine(holds.core(), [&](const auto& engine) { engine.find_many(wanted, &at, 0, found); });
   for (std::size_t i = 0; i < block.size(); ++i) block[i].value = found[i];
 }
 

@@ -68,7 +68,8 @@ query_run::query_run(kept_query& q, const run_options& how)
       where_(q.where()),
       ranges_(where_.program().key_ranges()),
       how_(how),
-      core_(&q.catalog().core()),
+      holds_(q.catalog().store().take_pin()),
+      core_(&holds_.core()),
       state_(&q.head().state),
       counts_keys_(how.keys || how.keys_per_second != 0),
       begun_(clock::now()),
@@ -81,6 +82,7 @@ query_run::query_run(kept_query& q, const run_options& how)
     const bool block_device = core_->the_pool().durability().medium == medium::block_device;
     how_.every = std::chrono::milliseconds(block_device ? 100 : 1);
   }
+  core_->check_readable(q.definition().at);
   how_.threads = thread_count(how_.threads);
   links_ = &in_key_order(*core_, kept_, how_.threads);
   begun_run_ = q.catalog().begin_run(q);

@@ -77,7 +77,8 @@ class query_run {
   std::shared_ptr<const sorted_keys> kept_;
   const index::ordered_links* links_ = nullptr;
   run_options how_;
-  const store_core* core_;
+  pin holds_;
+  const store_core* core_;  // of the pin
   // Read between blocks, whose records have displaced everything else from the nearest caches: no pointer leads there.
   const std::atomic<std::uint64_t>* state_;
   std::optional<std::uint64_t> open_word_;  // what the word of its state is while nobody asks the run to stop

@@ -19,7 +19,7 @@ std::vector<detail::kept_column> detail::kept_rows::columns_of(const chunk& c) c
     if (auto found = columns_in(c.rows(), c.header().rows, types_)) return *std::move(found);
   }
   raise(errc::damaged, "{}: damaged at byte {} (query): the columns of a chunk cannot be read",
-        of_->catalog().core().the_pool().origin(c.place()), link_offset(c.place()));
+        of_->catalog().store().pool->origin(c.place()), link_offset(c.place()));
 }
 
 detail::kept_query& selected_rows::usable() const {

@@ -82,12 +82,13 @@ unsigned threads_for(const pool_set& pools, const options& opening) {
   return pools.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening.recovery_threads);
 }
 
-std::unique_ptr<store_core> open_observing(std::unique_ptr<pool_set> opened, manifest packing,
+std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, manifest packing,
                                            std::unique_ptr<settled_records> records, const settled_now& now,
                                            const std::vector<settled_part>& found, const options& opening,
                                            std::chrono::steady_clock::time_point begin) {
-  store_parts parts;
-  parts.pool = std::move(opened);
+  auto memory = std::make_shared<index::arena>(index::arena_options{.huge_pages = opening.huge_pages});
+  shared_state& shared = shared_state::make_in(*memory);
+  store_parts parts = parts_in(std::move(opened), std::move(memory), shared, opening);
   pool_set& pools = *parts.pool;
   observed_parts own;
   own.records = std::move(records);
@@ -97,15 +98,11 @@ std::unique_ptr<store_core> open_observing(std::unique_ptr<pool_set> opened, man
   const format::root root = pools.roots().read();
   const unsigned threads = threads_for(pools, opening);
 
-  parts.memory = std::make_shared<index::arena>(index::arena_options{.huge_pages = opening.huge_pages});
-  parts.shared = &shared_state::make_in(*parts.memory);
+  parts.index_memory = parts.memory;
   own.clock = std::make_unique<std::atomic<std::uint64_t>>(clock_of(now));
-  parts.clock = std::make_unique<version_clock>(*own.clock, &pools.roots(), version_max);
-  parts.writers = std::make_unique<writer_set>(pools, *parts.memory, parts.shared->writers);
+  parts.opened->clock = std::make_unique<version_clock>(*own.clock, &pools.roots(), version_max);
+  parts.clock = parts.opened->clock.get();
   parts.writers->use(*own.records);
-  parts.lookups = std::make_unique<index::lookup_cache>(opening.lookup_cache_bytes, opening.huge_pages);
-  parts.checked = std::make_unique<checked_values>(pools);
-  parts.tags = std::make_unique<tag_index>();
   parts.kind = static_cast<index_kind>(root.index);
   std::memcpy(parts.hash_seed.data(), root.hash_seed, sizeof root.hash_seed);
   parts.lost = lost_versions_of(root);
@@ -124,7 +121,7 @@ std::unique_ptr<store_core> open_observing(std::unique_ptr<pool_set> opened, man
   parts.shared->recovered = totals_of(found);
   parts.shared->newest_recovered = now.version;
   parts.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return make_engine<observed_engine, observed_heads>(std::move(parts), std::move(own));
+  return make_store<observed_engine, observed_heads>(std::move(parts), std::move(own));
 }
 
 /// A process that opens or closes the store writes one file's root after the other's: seen amid that, they are not from
@@ -151,7 +148,7 @@ bool is_still(const std::filesystem::path& path, const options& opening, const f
 
 }  // namespace
 
-std::unique_ptr<store_core> open_beside_writer(const std::filesystem::path& path, const options& opening) {
+std::unique_ptr<opened_store> open_beside_writer(const std::filesystem::path& path, const options& opening) {
   const auto begin = std::chrono::steady_clock::now();
   auto pools = files_of_one_time(path, opening);
   settled_records before(*pools, 0);  // of whatever era: no record is read
@@ -201,7 +198,7 @@ bool is_still_closed(const std::filesystem::path& path, const options& opening, 
 
 }  // namespace
 
-std::unique_ptr<store_core> open_closed(const std::filesystem::path& path, const options& opening) {
+std::unique_ptr<opened_store> open_closed(const std::filesystem::path& path, const options& opening) {
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t epoch = 0;
   try {
@@ -274,7 +271,7 @@ version observed_engine<Heads>::refresh() {
   }
   {
     // a checkpoint's cut, and counts, are of one version
-    const std::scoped_lock as_a_tag(this->tag_mutex_);
+    const std::scoped_lock as_a_tag(this->opened_->tag_mutex);
     const writer_set::gate stopped(*this->writers_);
     add_tags(*this->tags_, *own_.histories, found);  // last of what can fail
     own_.records->keep();

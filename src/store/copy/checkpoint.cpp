@@ -66,12 +66,12 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   }
   {
     // named tags write their record after their tick: the cut must not fall between the two
-    const std::scoped_lock one_at_a_time(tag_mutex_);
+    const std::scoped_lock one_at_a_time(opened_->tag_mutex);
     const writer_set::gate stopped(*writers_);
     const version open = clock_->now();
     if (read_only()) {
       // nothing can be closed here; the copy's clock moves on if its newest closed version would be a lost one
-      made->open = lost_.contains(open - 1) ? open + 1 : open;
+      made->open = lost().contains(open - 1) ? open + 1 : open;
     } else {
       made->open = shown_by_newest_closed(open) ? open : close_open() + 1;
     }

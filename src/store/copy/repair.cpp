@@ -21,6 +21,7 @@
 namespace icecore {
 namespace {
 
+using detail::opened_store;
 using detail::store_core;
 using detail::with_writer;
 
@@ -48,8 +49,8 @@ class copier {
     std::ranges::sort(records_, {}, [](const copied_record& c) { return std::tuple(c.v, c.place, c.from); });
   }
 
-  template <class Engine>
-  void write(Engine& to, const progress_function& on_progress) {
+  void write(opened_store& into, const progress_function& on_progress) {
+    store_core& to = into.current();
     const std::vector<tag_info> tags = from_->tags().all();
     auto next_tag = tags.begin();
     const auto write_tags_before = [&](version v) {
@@ -64,7 +65,7 @@ class copier {
     for (const copied_record& c : records_) {
       write_tags_before(c.v);
       to.skip_to(c.v);
-      write(to, c);
+      write(into, c);
       if (++done % report_every == 0 && on_progress) on_progress({"writing records", done, records_.size(), "records"});
     }
     const version open = from_->clock().now();
@@ -143,21 +144,23 @@ class copier {
     return false;
   }
 
-  template <class Engine>
-  void write(Engine& to, const copied_record& c) const {
+  void write(opened_store& to, const copied_record& c) const {
+    const auto remove = [&to](std::string_view key) {
+      return with_writer(to, [&](auto& engine, const writer& w) { return engine.remove(w, key); }).has_value();
+    };
     if (c.from == null_link) {
-      static_cast<void>(to.remove(from_->key_of(entries_[c.entry_number])));
+      remove(from_->key_of(entries_[c.entry_number]));
       return;
     }
     ++report_->records;
     const record r = from_->histories().at(c.from);
     const std::string_view key = detail::key_of_record(*from_, c.from);
     if (!r.is_removal()) {
-      static_cast<void>(to.put(key, r.value()));
-    } else if (!to.remove(key)) {
+      with_writer(to, [&](auto& engine, const writer& w) { static_cast<void>(engine.put(w, key, r.value())); });
+    } else if (!remove(key)) {
       batch one;  // batches record removals of absent keys too
       one.remove(key);
-      static_cast<void>(to.apply(one));
+      static_cast<void>(apply(to, one));
     }
   }
 
@@ -249,15 +252,16 @@ repair_report repair(const repair_options& how) {
   reading.crash = how.crash;
   reading.on_progress = how.on_progress;
   const auto opened = detail::open_store(how.from, reading);
-  if (opened->packed() != nullptr) {
+  store_core& damaged = opened->current();
+  if (damaged.packed() != nullptr) {
     raise(errc::unsupported_format,
           "{}: has packed versions, which repair cannot rebuild yet; icecore verify names what is damaged, and keys "
           "that lie elsewhere can be read as before",
           how.from.native());
   }
-  const auto& from = static_cast<const damaged_store&>(*opened);
+  const auto& from = static_cast<const damaged_store&>(damaged);
   repair_report report;
-  sort_findings(*opened, report);
+  sort_findings(damaged, report);
   copier records(from, report);
   records.collect();
   if (is_stand_in(from.the_pool().roots().read()) && report.keys == 0) {
@@ -273,10 +277,10 @@ repair_report repair(const repair_options& how) {
   writing.index = static_cast<index_kind>(from.the_pool().roots().read().index);
   {
     const auto to = detail::open_store(making.path(), writing);
-    with_writer(*to, [&](auto& engine) { records.write(engine, how.on_progress); });
-    copy_queries(*opened, *to, records.altered(), report);
-    keep_hash_seed(from.the_pool().roots().read(), to->the_pool());
-    keep_lineage(from.the_pool(), to->the_pool(), report.clock, records.altered());
+    records.write(*to, how.on_progress);
+    copy_queries(damaged, to->current(), records.altered(), report);
+    keep_hash_seed(from.the_pool().roots().read(), *to->pool);
+    keep_lineage(from.the_pool(), *to->pool, report.clock, records.altered());
     to->close();
   }
   const verify_report checked = verify_file(making.path(), how.on_progress);

@@ -107,22 +107,45 @@ constexpr std::uint64_t index_bytes_max(std::uint64_t capacity) noexcept { retur
 
 }  // namespace
 
+store_parts parts_in(std::unique_ptr<pool_set> pool, std::shared_ptr<index::arena> memory, shared_state& shared,
+                     const options& opening) {
+  store_parts parts;
+  parts.opened = std::make_unique<opened_store>();
+  opened_store& opened = *parts.opened;
+  opened.writers = std::make_unique<writer_set>(*pool, *memory, shared.writers);
+  opened.checked = std::make_unique<checked_values>(*pool);
+  opened.tags = std::make_unique<tag_index>();
+  opened.as_asked = {opening.lookup_cache_bytes, opening.block_cache_bytes, opening.huge_pages,
+                     opening.grow_in_background};
+  opened.shared = &shared;
+  opened.memory = std::move(memory);
+  opened.pool = std::move(pool);
+  parts.pool = opened.pool.get();
+  parts.memory = opened.memory;
+  parts.shared = &shared;
+  parts.writers = opened.writers.get();
+  parts.checked = opened.checked.get();
+  parts.tags = opened.tags.get();
+  parts.lookups = std::make_unique<index::lookup_cache>(opening.lookup_cache_bytes, opening.huge_pages);
+  return parts;
+}
+
 history_parts history_parts_of(const store_parts& parts) {
   const bool each_is_durable = parts.pool->recovery_mode() == durability::operation;
   return {parts.space(),
-          parts.clock.get(),
+          parts.clock,
           parts.pool->codec(),
           &parts.pool->persist(),
           parts.pool->shared() && each_is_durable,
-          [writers = parts.writers.get()] { writers->recover_dead_writers(); },
-          each_is_durable ? nullptr : parts.synced.get()};
+          [writers = parts.writers] { writers->recover_dead_writers(); },
+          each_is_durable ? nullptr : parts.synced};
 }
 
 rebuilt_parts rebuilt_parts_of(const store_parts& parts) {
   rebuilt_parts made;
   made.keys = std::make_unique<entry_keys>(parts.space(), parts.pool->persist());
   const index_kind kind = parts.kind == index_kind::persistent ? index_kind::btree : parts.kind;
-  made.index = index::make_index(kind, *made.keys, parts.memory, parts.hash_seed);
+  made.index = index::make_index(kind, *made.keys, parts.index_memory, parts.hash_seed);
   made.tags = std::make_unique<scanned_tags>();
   return made;
 }
@@ -193,29 +216,33 @@ index::hash_seed hash_seed_for(index_kind kind, const format::root& root, const 
   return seed;
 }
 
+/// An index in memory has an arena of its own, which goes with its engine, unless processes share it.
 store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::arena> memory, shared_state& shared,
                      const options& opening) {
   const format::root root = pool->roots().read();
-  store_parts parts;
-  parts.shared = &shared;
-  parts.clock = std::make_unique<version_clock>(pool->live().clock, &pool->roots(), root.clock_limit);
-  parts.writers = std::make_unique<writer_set>(*pool, *memory, shared.writers);
-  parts.lookups = std::make_unique<index::lookup_cache>(opening.lookup_cache_bytes, opening.huge_pages);
-  parts.checked = std::make_unique<checked_values>(*pool);
-  parts.tags = std::make_unique<tag_index>();
+  const bool is_shared = !opening.shared_as.empty();
+  store_parts parts = parts_in(std::move(pool), std::move(memory), shared, opening);
+  pool_set& pools = *parts.pool;
+  opened_store& opened = *parts.opened;
+  opened.clock = std::make_unique<version_clock>(pools.live().clock, &pools.roots(), root.clock_limit);
+  parts.clock = opened.clock.get();
+  parts.index_memory = is_shared ? parts.memory
+                                 : std::make_shared<index::arena>(index::arena_options{
+                                       .huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pools.capacity())});
   parts.kind = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
   parts.hash_seed = hash_seed_for(parts.kind, root, opening);
   parts.accepts_damage = opening.accept_damage;
-  parts.packing = manifest_of(*pool);
-  parts.packed = open_strata(*pool, parts.packing, opening.block_cache_bytes);
-  pool->set_era(parts.packing.era);
-  if (pool->shared() && pool->durability().deferred) parts.synced = std::make_unique<durable_point>();
-  parts.memory = std::move(memory);
-  parts.pool = std::move(pool);
+  parts.packing = manifest_of(pools);
+  parts.packed = open_strata(pools, parts.packing, opening.block_cache_bytes);
+  pools.set_era(parts.packing.era);
+  if (pools.shared() && pools.durability().deferred) {
+    opened.synced = std::make_unique<durable_point>();
+    parts.synced = opened.synced.get();
+  }
   return parts;
 }
 
-std::unique_ptr<store_core> recover(store_parts&& parts, const options& opening) {
+std::unique_ptr<opened_store> recover(store_parts&& parts, const options& opening) {
   if (!opening.copy_of.empty()) {
     options checking = opening;
     checking.check_values = true;
@@ -246,13 +273,13 @@ enum class readers : std::uint8_t {
   wait,         ///< as for a process that is still opening the store
 };
 
-void tell(readers these, store_core& opened, const options& opening) {
+void tell(readers these, opened_store& opened, const options& opening) {
   if (opening.access != access::read_write || these == readers::wait) return;
-  if (opening.publish_settled) return opened.publish_settled();
-  withhold_settled(opened.the_pool());
+  if (opening.publish_settled) return opened.current().publish_settled();
+  withhold_settled(*opened.pool);
 }
 
-std::unique_ptr<store_core> open(const std::filesystem::path& path, const options& opening,
+std::unique_ptr<opened_store> open(const std::filesystem::path& path, const options& opening,
                                  readers others = readers::read_beside) {
   const bool shares = !opening.shared_as.empty();
   const bool grows = opening.grow_in_background && opening.access == access::read_write;
@@ -266,7 +293,7 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     auto own = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*own);
     auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
-    if (grows) opened->grow_in_background();
+    if (grows) opened->current().grow_in_background();
     tell(others, *opened, opening);
     return opened;
   }
@@ -278,9 +305,9 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
     auto common = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*common);
     auto opened = recover(parts_on(std::move(pool), std::move(common), state, opening), opening);
-    if (grows) opened->grow_in_background();
+    if (grows) opened->current().grow_in_background();
     tell(others, *opened, opening);
-    opened->share(opening.shared_as);
+    opened->current().share(opening.shared_as);
     return opened;
   } catch (...) {
     ::unlink(opening.shared_as.c_str());
@@ -289,19 +316,19 @@ std::unique_ptr<store_core> open(const std::filesystem::path& path, const option
 }
 
 /// The engine of a process that is attached: nothing of the store is changed, and everything shared is there.
-std::unique_ptr<store_core> attached_engine(store_parts&& parts, const format::root& root) {
+std::unique_ptr<opened_store> attached_engine(store_parts&& parts, const format::root& root) {
   if (parts.kind != index_kind::persistent) {
     rebuilt_parts made = rebuilt_parts_of(parts);
     made.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
-    return make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(made));
+    return make_store<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(made));
   }
   durable_parts made =
       durable_parts_in(parts, root, root.epoch, anchor_is::in_use, history_base(history_parts_of(parts)));
   made.histories->set_unverified_up_to(parts.shared->newest_recovered);
-  return make_engine<durable_engine, durable_heads>(std::move(parts), std::move(made));
+  return make_store<durable_engine, durable_heads>(std::move(parts), std::move(made));
 }
 
-std::unique_ptr<store_core> attach(const std::filesystem::path& path, const options& opening) {
+std::unique_ptr<opened_store> attach(const std::filesystem::path& path, const options& opening) {
   if (opening.shared_as.empty()) {
     raise(errc::invalid_argument, "{}: to attach, name the file that the store is shared as (options::shared_as)",
           path.native());
@@ -347,7 +374,7 @@ std::unique_ptr<store_core> attach(const std::filesystem::path& path, const opti
   parts.attached = true;
   writer_set& writers = *parts.writers;
   auto attached = attached_engine(std::move(parts), root);
-  attached->share_tags();
+  attached->current().share_tags();
   writers.recover_dead_writers();  // or only waiting threads would do so, and its segment would lie idle
   return attached;
 }
@@ -363,7 +390,7 @@ void require_no_lock(const std::filesystem::path& path, const options& opening) 
 
 /// Beside processes that write it, if there is one; else with a lock that keeps them out, or without one, as is asked
 /// for. A process that is opening the store will soon have done so, or have given up.
-std::unique_ptr<store_core> open_for_reading(const std::filesystem::path& path, const options& opening) {
+std::unique_ptr<opened_store> open_for_reading(const std::filesystem::path& path, const options& opening) {
   constexpr std::chrono::seconds at_most{30};
   constexpr std::chrono::milliseconds between_looks{5};
   const auto until = std::chrono::steady_clock::now() + at_most;
@@ -393,7 +420,7 @@ std::unique_ptr<store_core> open_for_reading(const std::filesystem::path& path, 
 
 }  // namespace
 
-std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const options& opening) {
+std::unique_ptr<opened_store> open_store(const std::filesystem::path& path, const options& opening) {
   switch (opening.access) {
     case access::attached:
       return attach(path, opening);
@@ -405,12 +432,12 @@ std::unique_ptr<store_core> open_store(const std::filesystem::path& path, const 
   return open(path, opening);
 }
 
-std::unique_ptr<store_core> open_store_briefly(const std::filesystem::path& path, const options& opening) {
+std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& path, const options& opening) {
   return open(path, opening, readers::wait);
 }
 
 void store_core::share_tags() {
-  shared_tags_ = std::make_unique<shared_tags>(*catalog_, shared_->tags, *memory_, *records_);
+  shared_tags_ = std::make_unique<shared_tags>(*catalog_, shared_->tags, *opened_->memory, *records_);
   catalog_ = shared_tags_.get();
 }
 

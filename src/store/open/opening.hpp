@@ -17,6 +17,10 @@
 
 namespace icecore::detail {
 
+/// Those that every opening has; it makes the clock, and what belongs to an engine.
+[[nodiscard]] store_parts parts_in(std::unique_ptr<pool_set> pool, std::shared_ptr<index::arena> memory,
+                                   shared_state& shared, const options& opening);
+
 [[nodiscard]] history_parts history_parts_of(const store_parts& parts);
 
 /// Parts for heads that opening computes. The index is still to be built, unless it lies in an arena where another

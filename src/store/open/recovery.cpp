@@ -24,7 +24,7 @@ found_store what_is_there(const record_scan& found) {
 recovery::recovery(store_parts& parts, const options& opening)
     : parts_(parts), opening_(opening), histories_(std::make_unique<rebuilt_histories>(history_parts_of(parts))) {}
 
-std::unique_ptr<store_core> recovery::run() {
+std::unique_ptr<opened_store> recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
   const bool read_only = parts_.read_only();
   // A persistent index needs media that can be written; a store opened for reading builds an index in memory.
@@ -80,9 +80,9 @@ std::unique_ptr<store_core> recovery::run() {
     if (index_durable) durable = build_durable_index(found, sorted);
   }
   parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (durable) return make_engine<durable_engine, durable_heads>(std::move(parts_), std::move(*durable));
+  if (durable) return make_store<durable_engine, durable_heads>(std::move(parts_), std::move(*durable));
   rebuilt->histories = std::move(histories_);
-  return make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts_), std::move(*rebuilt));
+  return make_store<rebuilt_engine, rebuilt_heads>(std::move(parts_), std::move(*rebuilt));
 }
 
 /// D3: makes a private mapping readable without what is lost.

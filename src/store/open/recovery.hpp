@@ -25,7 +25,7 @@ class recovery {
   recovery(const recovery&) = delete;
   recovery& operator=(const recovery&) = delete;
   /// Opens the store. Takes the parts.
-  [[nodiscard]] std::unique_ptr<store_core> run();
+  [[nodiscard]] std::unique_ptr<opened_store> run();
 
  protected:
   [[nodiscard]] pool_set& pools() const noexcept { return *parts_.pool; }

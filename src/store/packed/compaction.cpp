@@ -586,8 +586,8 @@ compaction_report compact(const std::filesystem::path& path, const options& open
   writing.access = how.dry_run ? access::read_only : access::read_write;
   writing.creation = creation::open_existing;
   writing.grow_in_background = false;
-  const auto core = detail::open_store_briefly(path, writing);
-  return detail::packing(*core, how).run();
+  const auto opened = detail::open_store_briefly(path, writing);
+  return detail::packing(opened->current(), how).run();
 }
 
 }  // namespace icecore

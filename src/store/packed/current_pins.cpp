@@ -5,8 +5,13 @@
 
 namespace icecore::detail {
 
-current_pins::current_pins(const store_core& core, pin_table::memory views_lead_into)
-    : core_(&core), memory_(std::move(views_lead_into)), newest_(&pin_table::open(core, memory_)) {}
+void current_pins::begin(const store_core& core, pin_table::memory views_lead_into) {
+  const std::scoped_lock lock(mutex_);
+  core_ = &core;
+  memory_ = std::move(views_lead_into);
+  // release: pairs with take()
+  newest_.store(&pin_table::open(core, memory_), std::memory_order_release);
+}
 
 void current_pins::retire() noexcept {
   const std::scoped_lock lock(mutex_);
@@ -25,8 +30,19 @@ std::uint64_t current_pins::live() const noexcept {
 
 std::optional<std::uint64_t> current_pins::renew() {
   const std::scoped_lock lock(mutex_);
+  return renew_for(*core_, memory_);
+}
+
+std::optional<std::uint64_t> current_pins::replace(const store_core& core, pin_table::memory views_lead_into) {
+  const std::scoped_lock lock(mutex_);
+  return renew_for(core, std::move(views_lead_into));
+}
+
+std::optional<std::uint64_t> current_pins::renew_for(const store_core& core, pin_table::memory views_lead_into) {
   older_.reserve(older_.size() + 1);
-  pin_table& next = pin_table::open(*core_, memory_);
+  pin_table& next = pin_table::open(core, views_lead_into);
+  core_ = &core;
+  memory_ = std::move(views_lead_into);
   older_.push_back({number_, newest_.load(std::memory_order_relaxed)});
   // release: what the caller did before
   newest_.store(&next, std::memory_order_release);

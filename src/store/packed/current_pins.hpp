@@ -1,20 +1,22 @@
-// The pins of an open store, in tables of which each is newer than the one before: so that who gives inflated memory
-// back knows which pins are older than what it did (stratum/frames/frame_cache.hpp).
+// The pins of an open store, in tables of which each is newer than the one before: so that who gives memory, space or
+// an engine back knows which pins are older than what it did.
 //
-//   current_pins pins(core, what_views_lead_into);
-//   const pin holds = pins.take();                  // in the newest table
+//   current_pins pins;
+//   pins.begin(core, what_views_lead_into);
+//   const pin holds = pins.take();                  // in the newest table; holds.core() is that table's engine
 //   const auto number = pins.renew();               // later pins are in a newer one
 //   if (number && pins.none_before(*number)) ...    // nobody looks at what was shown before
 //
-// A pin is taken in the newest table, and then looks again whether that still is the newest one. renew() makes another
-// table the newest, and lets every thread of the process pass a memory barrier. So either the look sees the new table,
-// and the pin is taken there instead; or the pin was counted before renew() returned, and none_before() sees it. Once
-// an older table counts no pin, it never has one again: there is none to copy. So it is retired, and may be used again.
+// A pin is taken in the newest table, and then looks again whether that still is the newest one. renew() and replace()
+// make another table the newest, and let every thread of the process pass a memory barrier. So either the look sees the
+// new table, and the pin is taken there instead; or the pin was counted before they returned, and none_before() sees
+// it. Once an older table counts no pin, it never has one again: there is none to copy. So it is retired, and may be
+// used again.
 //
-// A store whose packed records are not compressed has one table all the time.
+// A store whose packed records are not compressed has one table for each of its engines.
 //
-// Threads: any, but for the constructor and retire(). Cost: take() that of pin_table, and two reads. renew() a system
-// call; the others 144 cache lines for each table that has pins.
+// Threads: any, but for begin(), the destructor and retire(). Cost: take() that of pin_table, and two reads. renew() a
+// system call; the others 144 cache lines for each table that has pins.
 #pragma once
 
 #include <atomic>
@@ -31,11 +33,13 @@ namespace icecore::detail {
 
 class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers {
  public:
-  current_pins(const store_core& core, pin_table::memory views_lead_into);
+  current_pins() = default;
   ~current_pins() override { retire(); }
   current_pins(const current_pins&) = delete;
   current_pins& operator=(const current_pins&) = delete;
 
+  /// The first table. Throws std::bad_alloc.
+  void begin(const store_core& core, pin_table::memory views_lead_into);
   [[nodiscard, gnu::always_inline]] pin take() const noexcept {
     for (;;) {
       pin_table* const newest = newest_.load(std::memory_order_acquire);
@@ -46,6 +50,8 @@ class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers
       newest->release();
     }
   }
+  /// From now on pins are on this engine. Returns the number of its first table, as renew(). Throws std::bad_alloc.
+  std::optional<std::uint64_t> replace(const store_core& core, pin_table::memory views_lead_into);
   /// The core ends: pin_table::retire() for all tables.
   void retire() noexcept;
   /// Never less than the number of pins at some moment of the call.
@@ -60,10 +66,12 @@ class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers
     std::uint64_t number;
     pin_table* table;
   };
-  const store_core* core_;
-  pin_table::memory memory_;
+  std::optional<std::uint64_t> renew_for(const store_core& core, pin_table::memory views_lead_into);
+
   mutable std::mutex mutex_;  // of what follows
-  std::atomic<pin_table*> newest_;
+  const store_core* core_ = nullptr;
+  pin_table::memory memory_;
+  std::atomic<pin_table*> newest_{nullptr};
   std::uint64_t number_ = 1;     // of the newest table
   std::vector<numbered> older_;  // those that had pins when they were last counted
 };

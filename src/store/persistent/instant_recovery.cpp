@@ -33,7 +33,7 @@ bool instant_recovery::possible(const pool_set& p, const options& opening) {
   return were_flushed == are_flushed && (were_flushed || written_this_boot(root));
 }
 
-std::unique_ptr<store_core> instant_recovery::run() {
+std::unique_ptr<opened_store> instant_recovery::run() {
   const auto begin = std::chrono::steady_clock::now();
   pool_set& p = *parts_.pool;
   const bool writes = !parts_.read_only();
@@ -89,7 +89,7 @@ std::unique_ptr<store_core> instant_recovery::run() {
     parts_.clock->set_limit(p.roots().read().clock_limit);
   }
   parts_.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return make_engine<durable_engine, durable_heads>(std::move(parts_), std::move(made));
+  return make_store<durable_engine, durable_heads>(std::move(parts_), std::move(made));
 }
 
 void instant_recovery::take_over_writers(const durable_parts& made, found_store& found) {

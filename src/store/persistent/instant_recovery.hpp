@@ -34,7 +34,7 @@ class instant_recovery {
 
   explicit instant_recovery(store_parts& parts) : parts_(parts) {}
   /// Opens the store. Takes the parts.
-  [[nodiscard]] std::unique_ptr<store_core> run();
+  [[nodiscard]] std::unique_ptr<opened_store> run();
 
  private:
   void take_over_writers(const durable_parts& made, found_store& found);

@@ -140,20 +140,19 @@ struct engine<Heads>::batch_run {
   std::vector<fresh_record> records;
 };
 
-template <class Heads>
-version engine<Heads>::apply(const batch& operations) {
-  check_writable();
+version apply(opened_store& store, const batch& operations) {
   if (operations.has_conditions()) {
+    store.check_may_lease();
     raise(errc::invalid_argument, "the batch has conditions (insert_new, replace), which may fail: use apply_if");
   }
   const auto todo = last_of_each_key(operations);
-  if (todo.empty()) return clock_->now();
-  const writer_lease w(*writers_);
-  check_usable();  // see put()
-  return apply(*w, todo);
+  if (todo.empty()) {
+    store.hold()->check_writable();
+    return store.clock->now();
+  }
+  return with_writer(store, [&](auto& engine, const writer& w) { return engine.apply(w, todo); });
 }
 
-/// Whether the operation's condition, if it has one, holds.
 template <class Heads>
 bool engine<Heads>::holds(const batch::operation& o) const {
   if (!o.expected) return true;
@@ -165,22 +164,26 @@ bool engine<Heads>::holds(const batch::operation& o) const {
 /// What a batch has linked cannot be unlinked, so all conditions must hold before the first record is linked, and go on
 /// to hold until the last one is. The gate stops the other writers meanwhile. If this process is killed, the batch is
 /// not ready and never will be, as without conditions.
-template <class Heads>
-std::optional<version> engine<Heads>::apply_if(const batch& operations) {
-  if (!operations.has_conditions()) return apply(operations);
+std::optional<version> apply_if(opened_store& store, const batch& operations) {
+  if (!operations.has_conditions()) return apply(store, operations);
   if (operations.size() == 1) {  // needs no gate
     const batch::operation& only = operations.operations().front();
-    return put_if(only.key, *only.value, condition_of(only));
+    return with_writer(store, [&](auto& engine, const writer& w) {
+      return engine.put_if(w, only.key, *only.value, condition_of(only));
+    });
   }
-  check_writable();
+  store.check_may_lease();
   const auto todo = last_of_each_key(operations);
-  const writer_set::gate stopped(*writers_);
-  const writer_lease w(*writers_, /*through_gate=*/true);
-  check_usable();  // see put()
-  for (const auto& o : operations.operations()) {
-    if (!holds(o)) return std::nullopt;
-  }
-  return apply(*w, todo);
+  const writer_set::gate stopped(*store.writers);
+  const writer_lease w(*store.writers, /*through_gate=*/true);
+  store_core& core = store.current();  // E1
+  core.check_usable();                 // see with_writer()
+  return with_writer(core, *w, [&](auto& engine, const writer& leased) -> std::optional<version> {
+    for (const auto& o : operations.operations()) {
+      if (!engine.holds(o)) return std::nullopt;
+    }
+    return engine.apply(leased, todo);
+  });
 }
 
 template <class Heads>
@@ -233,14 +236,14 @@ void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   run.records.push_back(fresh);
 }
 
-template version engine<rebuilt_heads>::apply(const batch& operations);
-template version engine<durable_heads>::apply(const batch& operations);
-template version engine<layered<rebuilt_heads>>::apply(const batch& operations);
-template version engine<layered<durable_heads>>::apply(const batch& operations);
-template std::optional<version> engine<rebuilt_heads>::apply_if(const batch& operations);
-template std::optional<version> engine<durable_heads>::apply_if(const batch& operations);
-template std::optional<version> engine<layered<rebuilt_heads>>::apply_if(const batch& operations);
-template std::optional<version> engine<layered<durable_heads>>::apply_if(const batch& operations);
+template version engine<rebuilt_heads>::apply(const writer& w, std::span<const batch::operation* const> todo);
+template version engine<durable_heads>::apply(const writer& w, std::span<const batch::operation* const> todo);
+template version engine<layered<rebuilt_heads>>::apply(const writer& w, std::span<const batch::operation* const> todo);
+template version engine<layered<durable_heads>>::apply(const writer& w, std::span<const batch::operation* const> todo);
+template bool engine<rebuilt_heads>::holds(const batch::operation& o) const;
+template bool engine<durable_heads>::holds(const batch::operation& o) const;
+template bool engine<layered<rebuilt_heads>>::holds(const batch::operation& o) const;
+template bool engine<layered<durable_heads>>::holds(const batch::operation& o) const;
 
 }  // namespace detail
 }  // namespace icecore

@@ -55,10 +55,9 @@ version store_core::tag(const tag_options& label) {
   }
   try {
     const std::int64_t time_ns = label.time_ns.value_or(now_ns());
-    auto kept = tag_index::prepare({0, time_ns, std::string(label.name), std::string(label.note)});
-    const version v = durably ? tag_durably(&label, time_ns) : tag_quickly(label, time_ns);
-    tags_->add(std::move(kept), v);
-    if (settled_ != nullptr && !durably) settled_->look();
+    auto known = tag_index::prepare({0, time_ns, std::string(label.name), std::string(label.note)});
+    const version v = durably ? tag_durably(&label, time_ns, &known) : tag_quickly(label, time_ns, known);
+    if (opened_->settled != nullptr && !durably) opened_->settled->look();
     return v;
   } catch (...) {
     tags_->release(label.name);
@@ -66,11 +65,13 @@ version store_core::tag(const tag_options& label) {
   }
 }
 
-version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns) {
+/// The tag is known before the lease ends: who has shut the gate knows all tags whose records are there.
+version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns, tag_index::prepared& known) {
   const writer_lease w(*writers_);
   check_usable();  // see put()
   const version v = close_with_record(*w, &label, time_ns);
   if (records_->persists_on_read()) pool_->persist().sync();  // S2; in the other modes a tag does not wait
+  tags_->add(std::move(known), v);
   return v;
 }
 
@@ -99,9 +100,10 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   return v;
 }
 
-version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) {
+/// The same, and the mutex is held until then, for the gate opens before.
+version store_core::tag_durably(const tag_options* label, std::int64_t time_ns, tag_index::prepared* known) {
   check_first();
-  const std::scoped_lock one_at_a_time(tag_mutex_);
+  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
   settled_content what{0, shared_->recovered};
   {
     const writer_set::gate stopped(*writers_);
@@ -110,13 +112,14 @@ version store_core::tag_durably(const tag_options* label, std::int64_t time_ns) 
     what.totals.add(writers_->totals());
   }
   certify(what, format::certificate_kind::proven);
-  if (settled_ != nullptr) settled_->publish(what.up_to);
+  if (known != nullptr) tags_->add(std::move(*known), what.up_to);
+  if (opened_->settled != nullptr) opened_->settled->publish(what.up_to);
   return what.up_to;
 }
 
 store_core::settled_content store_core::settle() {
-  settled_content what{0, shared_->recovered};
   const writer_set::gate stopped(*writers_);
+  settled_content what{0, shared_->recovered};
   const version open = clock_->now();
   what.up_to = untouched(open) ? open - 1 : close_open();  // under the gate no write is under way
   what.totals.add(writers_->totals());
@@ -152,11 +155,11 @@ void store_core::lose(const version_ranges& versions) {
     raise(errc::invalid_argument, "version {} cannot be lost: {}", first == 0 ? first : last,
           first == 0 ? "it is the empty store" : "it is not closed");
   }
-  version_ranges all = lost_;
+  version_ranges all = lost();
   all.add(versions);
   // twice: the older root page, which replaces a damaged newest one, must say it too
   for (int page = 0; page < 2; ++page) pool_->roots().update([&](format::root& r) { set_lost_versions(r, all); });
-  lost_ = std::move(all);
+  opened_->lost = std::move(all);
   note_unknown_versions();
 }
 
@@ -191,7 +194,7 @@ void store_core::set_retention(const retention& which) {
     raise(errc::invalid_argument, "retention: versions younger than {} seconds: an age is not negative",
           which.younger_than.count());
   }
-  const std::scoped_lock one_at_a_time(tag_mutex_);
+  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
   store_retention(*pool_, which);
 }
 
@@ -210,8 +213,8 @@ version store_core::refresh() {
 }
 
 void store_core::publish_settled() {
-  settled_ = std::make_unique<settled_point>(*pool_, *clock_, *writers_, synced_.get(), clock_->now() - 1);
-  settled_->look_in_background();
+  opened_->settled = std::make_unique<settled_point>(*pool_, *clock_, *writers_, synced_, clock_->now() - 1);
+  opened_->settled->look_in_background();
 }
 
 version store_core::durable_up_to() const {
@@ -229,24 +232,24 @@ version store_core::durable_up_to() const {
 void store_core::sync() {
   check_writable();
   check_first();
-  if (synced_ != nullptr) return deferred_syncs_.run([this] { sync_deferred(); });
+  if (synced_ != nullptr) return opened_->deferred_syncs.run([this] { sync_deferred(); });
   pool_->persist().verify_file_sizes();
   if (pool_->durability().mode == durability::operation) {
     pool_->persist().sync();  // every returned write is durable already; this is for the device's own queue
-    if (settled_ != nullptr) settled_->look();
+    if (opened_->settled != nullptr) opened_->settled->look();
     return;
   }
-  const std::scoped_lock one_at_a_time(tag_mutex_);
+  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
   const settled_content what = settle();
   certify(what, format::certificate_kind::proven);
-  if (settled_ != nullptr) settled_->publish(what.up_to);
+  if (opened_->settled != nullptr) opened_->settled->publish(what.up_to);
 }
 
 /// Where lines are flushed, each write was durable when its writer was given back: no certificate is needed.
 void store_core::sync_deferred() {
   check_usable();  // a sync that others waited for may have failed
   pool_->persist().verify_file_sizes();
-  const std::scoped_lock one_at_a_time(tag_mutex_);
+  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
   const settled_content what = settle();
   if (pool_->persist().by_pages()) {
     certify(what, format::certificate_kind::joint);
@@ -254,7 +257,7 @@ void store_core::sync_deferred() {
     pool_->persist().sync();
   }
   synced_->advance(what.up_to);  // D1
-  if (settled_ != nullptr) settled_->publish(what.up_to);
+  if (opened_->settled != nullptr) opened_->settled->publish(what.up_to);
   shared_->closed_versions.ring();  // feeds that wait for it
 }
 
@@ -263,7 +266,7 @@ void store_core::sync_deferred() {
 // was there; 3. writes the clean root. A crash between two of these steps leaves a root that is still right.
 void store_core::close_replaced(const record_totals& left) {
   is_closed_ = true;
-  companion_.reset();
+  opened_->companion.reset();
   pool_->end_background_growth();
   // relaxed: no other thread uses the store
   shared_->is.store(shared_state::phase::closed, std::memory_order_relaxed);
@@ -282,7 +285,7 @@ void store_core::close_replaced(const record_totals& left) {
 void store_core::close() {
   if (is_closed_) return;
   is_closed_ = true;
-  companion_.reset();
+  opened_->companion.reset();
   pool_->end_background_growth();  // before the files are cut to what is used
   if (attached_ || read_only() || fork_generation_ != fork_generation()) return;
   if (!shared_as_.empty()) ::unlink(shared_as_.c_str());
@@ -295,7 +298,7 @@ void store_core::close() {
   settled_content all{open, shared_->recovered};
   all.totals.add(writers_->totals());
   // not the open one: the next process that writes adds to it
-  if (settled_ != nullptr) settled_->publish(open - 1);
+  if (opened_->settled != nullptr) opened_->settled->publish(open - 1);
   commit_pending_writes();
   certify(all, format::certificate_kind::proven);
   for (const auto& p : writers_->segment_tails()) pool_->set_fill(p.in, p.position);

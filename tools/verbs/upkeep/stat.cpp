@@ -81,7 +81,7 @@ std::string packed_in_words(const statistics& s) {
 /// What a store keeps, and what it does not have any more.
 struct kept_versions {
   std::span<const version_range> lost;
-  std::span<const version_range> expired;
+  std::vector<version_range> expired;
   retention policy;
 };
 

@@ -172,9 +172,9 @@ forget_report store_core::forget(const forget_request& what) {
   write_forget_request(*pool_, report.up_to, all);
   const auto known = known_keys(*this, what);
   report.keys = known.size();
-  with_writer(*this, [&](auto& engine) {
-    for (const std::string& key : known) static_cast<void>(engine.remove(key));
-  });
+  for (const std::string& key : known) {
+    with_writer(*opened_, [&](auto& engine, const writer& w) { static_cast<void>(engine.remove(w, key)); });
+  }
   std::string note = std::to_string(known.size()) + (known.size() == 1 ? " key" : " keys");
   if (!what.note.empty()) note.append(": ").append(what.note);
   for (std::uint64_t number = 1;; ++number) {

@@ -1,0 +1,55 @@
+#include "store/opened.hpp"
+
+#include <limits>
+
+#include "base/raise.hpp"
+#include "store/core.hpp"
+
+namespace icecore::detail {
+
+opened_store::~opened_store() {
+  if (last_ != nullptr) last_->close_in_destructor();
+  settled.reset();
+  companion.reset();
+  if (pool != nullptr) {
+    pool->end_background_growth();
+    for (class pool* p : pool->files()) p->give_up_growth();
+  }
+  pins.retire();
+  replaced_.clear();
+  last_.reset();
+}
+
+void opened_store::begin(std::unique_ptr<store_core> first) {
+  pins.begin(*first, first->memory_of_views());
+  last_ = std::move(first);
+  reads_only_ = last_->read_only();
+  // opening has made all that it found durable
+  if (synced != nullptr) synced->begin(clock->now() - 1, [this] { hold()->sync(); });
+  current_.store(last_.get(), std::memory_order_release);  // release: pairs with current()
+}
+
+void opened_store::close() { last_->close(); }
+
+void opened_store::refuse_lease() const {
+  hold()->check_writable();
+  raise(errc::read_only, "{}: cannot be written", pool->file().path().native());  // the line above says why
+}
+
+void opened_store::replace(std::unique_ptr<store_core> next) {
+  const std::scoped_lock lock(engines_mutex_);
+  replaced_.reserve(replaced_.size() + 1);
+  // Where the kernel has no barrier, a pin that is being taken may be missed: then the engine stays.
+  const auto until = pins.replace(*next, next->memory_of_views());
+  replaced_.push_back({until.value_or(std::numeric_limits<std::uint64_t>::max()), std::move(last_)});
+  last_ = std::move(next);
+  current_.store(last_.get(), std::memory_order_release);  // release: pairs with current()
+}
+
+bool opened_store::drop_replaced() {
+  const std::scoped_lock lock(engines_mutex_);
+  std::erase_if(replaced_, [this](const numbered& each) { return pins.none_before(each.until); });
+  return replaced_.empty();
+}
+
+}  // namespace icecore::detail
