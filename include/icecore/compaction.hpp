@@ -52,6 +52,7 @@ struct compaction_options {
   /// Of what is packed now. Strata that stay as they are keep what they have; `whole` leaves none of these.
   icecore::compression compression = icecore::compression::none;
   int compression_level = 3;  ///< from compression_level_min to compression_level_max
+  /// The calling thread calls this about ten times a second while the records are packed, and once at their end.
   progress_function on_progress = {};
 };
 

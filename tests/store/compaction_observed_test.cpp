@@ -1,8 +1,10 @@
 // Packing a store while readers that never lock look at it: what they have stays, no space is given back under them,
-// and once the store is packed they are told to open it again. Who opens it while it is being packed waits.
+// and once the store is packed they are told to open it again. Who opens it while it is being packed waits. Who packs
+// it is told how far that is.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -228,6 +230,40 @@ std::vector<setting> settings() {
 
 INSTANTIATE_TEST_SUITE_P(Stores, CompactionObserved, ::testing::ValuesIn(settings()),
                          [](const auto& one) { return one.param.name(); });
+
+TEST(CompactionProgress, is_told_by_the_calling_thread_until_all_records_are_packed) {
+  for (const unsigned threads : {1U, 3U}) {
+    const scratch folder(place::tmpfs);
+    const auto path = folder / "store.ice";
+    {
+      store s(path);
+      for (int i = 0; i < 500; ++i) s.insert(std::to_string(i), std::string(1'000, 'v'));
+    }
+    std::vector<std::uint64_t> told;
+    const auto here = std::this_thread::get_id();
+    compaction_options how{.threads = threads, .on_progress = {}};
+    how.on_progress = [&](const progress& p) {
+      if (p.what != "packing records") return;
+      EXPECT_EQ(std::this_thread::get_id(), here);
+      EXPECT_EQ(p.total, 500U);
+      told.push_back(p.done);
+    };
+    static_cast<void>(compact(path, {}, how));
+    ASSERT_FALSE(told.empty()) << "however little there is to do";
+    EXPECT_TRUE(std::ranges::is_sorted(told));
+    EXPECT_EQ(told.back(), 500U);
+    {
+      store s(path);
+      s.insert("more", "v");
+    }
+    how.whole = true;
+    how.on_progress = [](const progress& p) {
+      if (p.what == "packing records") throw std::runtime_error("of the caller");
+    };
+    EXPECT_THROW(static_cast<void>(compact(path, {}, how)), std::runtime_error);
+    EXPECT_EQ(store(path).stats().strata, 1U) << "as it was";
+  }
+}
 
 }  // namespace
 }  // namespace icecore::testing

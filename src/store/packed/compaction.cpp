@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/background/progress_watch.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "pool/query/feed_places.hpp"
@@ -372,20 +373,25 @@ class packing {
     const format::root root = pools_->roots().read();
     const std::uint32_t seed_start = crc32c(pools_->codec().pool_seed(), root.epoch);
     std::vector<stratum::merge_totals> totals(parts_.size());
-    run_on_threads(std::min(threads, static_cast<unsigned>(parts_.size())), [&](unsigned thread) {
-      building_room memory;
-      // relaxed: only a work counter
-      for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts_.size();) {
-        segment_target target(*pools_, pools_->number_for(thread), seed_start, extents, memory, *how_);
-        counting_target only_counts(memory);
-        auto& to = how_->dry_run ? static_cast<stratum::extent_target&>(only_counts) : target;
-        try {
-          totals[i] = merge_part(engine, young, parts_[i], to, thread);
-        } catch (...) {
-          next.store(parts_.size(), std::memory_order_relaxed);  // the others stop, too
-          throw;
+    const unsigned workers = std::min(threads, static_cast<unsigned>(parts_.size()));
+    const unsigned watchers = how_->on_progress ? 1 : 0;  // the calling thread
+    progress_watch watch(workers);
+    run_on_threads(workers + watchers, [&](unsigned number) {
+      try {
+        if (number < watchers) return watch.until_end([&] { tell_progress(); });
+        const progress_watch::end_of_one end(watch);
+        building_room memory;
+        // relaxed: only a work counter
+        for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts_.size();) {
+          segment_target target(*pools_, pools_->number_for(number - watchers), seed_start, extents, memory, *how_);
+          counting_target only_counts(memory);
+          auto& to = how_->dry_run ? static_cast<stratum::extent_target&>(only_counts) : target;
+          totals[i] = merge_part(engine, young, parts_[i], to);
+          parts_[i].made = target.made();
         }
-        parts_[i].made = target.made();
+      } catch (...) {
+        next.store(parts_.size(), std::memory_order_relaxed);  // the others stop, too
+        throw;
       }
     });
     for (const stratum::merge_totals& t : totals) {
@@ -400,7 +406,7 @@ class packing {
 
   template <class Engine>
   stratum::merge_totals merge_part(const Engine& engine, const index::ordered_links& young, const key_part& part,
-                                   stratum::extent_target& target, unsigned thread) {
+                                   stratum::extent_target& target) {
     generation_records<Engine> first(engine, young, part.from);
     std::vector<std::unique_ptr<stratum_records>> older;
     std::vector<stratum::record_source*> sources{&first};
@@ -412,13 +418,13 @@ class packing {
     const bool is_oldest = core_->packed() == nullptr || merged_strata_ == core_->packed()->all().size();
     stratum::merge_rule rule{.kept = kept, .is_oldest = is_oldest};
     if (!forgotten_.empty()) rule.forgotten_up_to = [this](std::string_view key) { return forgotten_.up_to(key); };
-    rule.on_progress = [&](std::uint64_t records) {
-      // relaxed: only a number for people
-      const std::uint64_t done = done_.fetch_add(records, std::memory_order_relaxed) + records;
-      if (thread == 0 && how_->on_progress)
-        how_->on_progress({"packing records", std::min(done, total_), total_, "records"});
-    };
+    rule.on_progress = [&](std::uint64_t records) { done_.fetch_add(records, std::memory_order_relaxed); };  // a count
     return stratum::merge(sources, rule, {part.from, part.to}, target);
+  }
+
+  void tell_progress() const {
+    const std::uint64_t done = done_.load(std::memory_order_relaxed);  // relaxed: as above
+    if (done != 0) how_->on_progress({"packing records", std::min(done, total_), total_, "records"});
   }
 
   [[nodiscard]] manifest next_manifest(const manifest& now) {

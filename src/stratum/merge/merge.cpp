@@ -62,6 +62,7 @@ record_source* first_of(std::span<record_source* const> sources, const merge_ran
 
 merge_totals merge(std::span<record_source* const> sources, const merge_rule& rule, const merge_range& range,
                    extent_target& target, std::uint64_t block_bytes) {
+  constexpr std::uint64_t told_every = 1 << 10;
   merge_totals totals;
   extent_sequence out(target, block_bytes, totals);
   record_filter filter(rule.kept);
@@ -83,7 +84,6 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
       removals.clear();
     }
     ++totals.read;
-    constexpr std::uint64_t told_every = 1 << 16;
     if (totals.read % told_every == 0 && rule.on_progress) rule.on_progress(told_every);
     const packed_record record = s->record();
     if (record.stamped > forgotten && filter.stays(record.stamped)) {
@@ -98,6 +98,7 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
     s->next();
   }
   out.finish();
+  if (rule.on_progress && totals.read % told_every != 0) rule.on_progress(totals.read % told_every);
   return totals;
 }
 
