@@ -203,6 +203,46 @@ TEST_F(ForgettingElsewhere, drops_kept_queries_and_the_feeds_that_hold_a_key) {
   EXPECT_TRUE(s.verify().ok());
 }
 
+TEST_F(ForgettingElsewhere, clears_the_space_of_queries_though_none_is_kept_any_more) {
+  fill();
+  {
+    store s(path_, how_);
+    s.start({.name = "dropped", .where = filter("true")}).run();
+    s.query("dropped").drop();
+    static_cast<void>(s.forget({.keys = {secret_key}}));
+  }
+  EXPECT_TRUE(compact(path_, how_).erased);
+  expect_no_secret();
+}
+
+TEST_F(ForgettingElsewhere, finds_the_keys_in_compressed_strata_with_the_smallest_cache) {
+  how_.block_cache_bytes = 1;
+  const compaction_options compressed{.compression = compression::zstd, .on_progress = {}};
+  for (const unsigned keys : {4'000, 100}) {  // two strata that stay apart
+    {
+      store s(path_, how_);
+      for (unsigned i = 0; i < keys; ++i) s.insert("other " + std::to_string(i), std::string(300, 'o'));
+      if (keys == 4'000) s.insert(secret_key, secret_value);
+      s.tag();
+    }
+    static_cast<void>(compact(path_, how_, compressed));
+  }
+  {
+    store s(path_, how_);
+    ASSERT_EQ(s.stats().strata, 2U);
+    // The search goes from one end of the strata to the other and back.
+    static_cast<void>(s.forget({.keys = {"a", "other 2000", "other 3999", secret_key}, .prefixes = {"other 1", "z"}}));
+  }
+  const compaction_report done = compact(path_, how_, compressed);
+  EXPECT_TRUE(done.erased);
+  EXPECT_EQ(done.strata, 1U);
+  const store s(path_, how_);
+  for (const char* gone : {"other 2000", "other 3999", "other 1", "other 1234"}) EXPECT_FALSE(s.find(gone, 1)) << gone;
+  EXPECT_FALSE(s.find(secret_key, 1));
+  EXPECT_EQ(s.find("other 2001", 1)->bytes(), std::string(300, 'o'));
+  EXPECT_TRUE(s.verify().ok());
+}
+
 TEST_F(ForgettingElsewhere, waits_for_a_reader_beside_the_writer) {
   fill();
   auto writer = std::make_unique<store>(path_, how_);

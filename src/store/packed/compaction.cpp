@@ -323,6 +323,7 @@ class packing {
     }
     // all that have a key that is to be forgotten
     for (std::size_t s = forgotten_.empty() ? packed->all().size() : merged_strata_; s < packed->all().size(); ++s) {
+      const pin holds = core_->take_pin();  // blocks may be inflated for the search
       if (forgotten_.are_in(*packed, packed->all()[s])) merged_strata_ = s + 1;
     }
     total_ = merged;
