@@ -21,6 +21,7 @@
 // Source: the log-structured merge-tree (O'Neil et al., Acta Informatica 33, 1996), with all versions kept.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 
@@ -49,6 +50,8 @@ struct compaction_options {
   /// store stays as it is. It is opened for reading.
   bool dry_run = false;
   unsigned threads = 0;  ///< 0: as many as there are cores
+  /// Written at most, on average, so that others have the rest of the device and of the cores; 0: no limit.
+  std::uint64_t bytes_per_second = 0;
   /// Of what is packed now. Strata that stay as they are keep what they have; `whole` leaves none of these.
   icecore::compression compression = icecore::compression::none;
   int compression_level = 3;  ///< from compression_level_min to compression_level_max
@@ -67,7 +70,10 @@ struct compaction_report {
   std::uint64_t bytes_written = 0;     ///< to pack
   std::uint64_t versions_expired = 0;  ///< by this call; reading them is errc::version_expired from now on
   std::uint64_t records_dropped = 0;   ///< that no kept version shows, of those that were packed now
-  /// Nothing is left in the files of what went. False: another process reads beside the writer, and keys that were to
+  /// How long writers were stopped, at the end of a compaction of an open store.
+  std::chrono::microseconds writers_stopped{0};
+  /// Nothing is left in the files of what went. False: views of this process hold what went, which a later call gives
+  /// back; or another process reads beside the writer, and keys that were to
   /// be forgotten are still in what it may look at; a later call erases them.
   bool erased = true;
 };

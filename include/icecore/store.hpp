@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "icecore/checkpoint.hpp"
+#include "icecore/compaction.hpp"
 #include "icecore/error.hpp"
 #include "icecore/forgetting.hpp"
 #include "icecore/history.hpp"
@@ -322,6 +323,13 @@ class store {
   [[nodiscard]] std::optional<tag_info> find_tag_at_time(std::int64_t time_ns) const;
 
   // ---- The store itself --------------------------------------------------------------------------------------------
+
+  /// Packs what was written (compaction.hpp) while any thread goes on to read and write. Writers are stopped for a
+  /// moment at the end: the report says how long. Views, snapshots, cursors, queries and feeds that are open stay
+  /// valid, and keep the space that they may look at: it is given back by the next call after they have ended, or by
+  /// the next opening. With the index `persistent` the young generation then has an index in memory until the store is
+  /// opened again. One call at a time; others wait. errc::invalid_argument if processes share the store.
+  compaction_report compact(const compaction_options& how = {});
 
   [[nodiscard]] durability_info durability() const;
   /// Writers wait for a few microseconds.

@@ -493,6 +493,11 @@ void pool::clear_header(link offset) noexcept {
   persist_->flush(&header, sizeof header);
 }
 
+void pool::forget_used_end() noexcept {
+  const std::scoped_lock lock(space_->lock);
+  logged_end_ = nullptr;
+}
+
 void pool::add_free(link offset, std::uint64_t size) {
   const std::scoped_lock lock(space_->lock);
   free_.emplace(size, link_offset(offset));

@@ -145,6 +145,8 @@ class pool {
     logged_end_ = &word;
     logged_end_at_ = place;
   }
+  /// That word is there no more, or soon will not be.
+  void forget_used_end() noexcept;
   /// Zeroes what lies behind a segment's header. Its blocks go back to the file system, if that can take them.
   void clear_content(const segment& s) noexcept;
   /// Zeroes the header of a segment whose content is zero, and flushes it.
@@ -185,6 +187,7 @@ class pool {
   [[nodiscard]] bool counts(link offset, std::uint32_t magic = format::segment_magic) const noexcept {
     return valid_header(offset, magic) && header_of(offset).era == era_;
   }
+  [[nodiscard]] std::uint32_t era() const noexcept { return era_; }
   [[nodiscard]] segment segment_at(link offset) const noexcept;
   /// The certified end of a segment's records (its fill); the place of its first record if it has no fill. Empty if the
   /// word is damaged.

@@ -104,15 +104,20 @@ void pool_set::share(std::span<pool_space> with) {
 
 void pool_set::grow_ahead(link place) noexcept {
   pool* const p = find(link_pool(place));
-  if (p->size() < background_growth_from || other_memory_.empty()) return p->grow_ahead();
+  if (p->size() < background_growth_from || !grows_in_background_) return p->grow_ahead();
   background* const growth = background_growth();
   if (growth == nullptr) return p->grow_ahead();
   const auto wanted = [](const other_memory& m) { return m.of->wanted(); };
-  if (p->wants_growth() || std::ranges::any_of(other_memory_, wanted)) growth->ask();
+  // whoever has the mutex makes memory ready, or has just changed what there is
+  const std::unique_lock lock(other_mutex_, std::try_to_lock);
+  if (!lock || p->wants_growth() || std::ranges::any_of(other_memory_, wanted)) growth->ask();
 }
 
 void pool_set::grow_in_background(std::initializer_list<memory_ahead*> other) {
+  const std::scoped_lock lock(other_mutex_);
+  other_memory_.clear();
   for (memory_ahead* of : other) other_memory_.push_back({of, false});
+  grows_in_background_ = true;
 }
 
 bool pool_set::ask_background() noexcept {
@@ -127,10 +132,13 @@ void pool_set::grow_a_piece() noexcept {
     if (p->size() >= background_growth_from) p->grow_in_background();
   }
   bool more = false;
-  for (other_memory& each : other_memory_) {
-    if (!each.under_way && !each.of->wanted()) continue;
-    each.under_way = each.of->make_ready();
-    more = more || each.under_way;
+  {
+    const std::scoped_lock lock(other_mutex_);
+    for (other_memory& each : other_memory_) {
+      if (!each.under_way && !each.of->wanted()) continue;
+      each.under_way = each.of->make_ready();
+      more = more || each.under_way;
+    }
   }
   if (!more) return;
   // acquire: as ask_background(). None if it is ending

@@ -134,7 +134,8 @@ class pool_set {
   /// one. Call it after allocate(), without holding a lock that other threads wait for.
   void grow_ahead(link place) noexcept;
   /// From now on a thread grows the files ahead, once they are large enough that it matters, if a thread can be made.
-  /// It has other memory ready as well, which must outlive it. Before any other thread uses the store.
+  /// It has other memory ready as well, which must outlive it, or until the next call names other memory. The first
+  /// call: before any other thread uses the store.
   void grow_in_background(std::initializer_list<memory_ahead*> other);
   /// Has that thread look what is wanted. False if there is none.
   bool ask_background() noexcept;
@@ -188,7 +189,9 @@ class pool_set {
     memory_ahead* of;
     bool under_way;  // of the thread that has it ready
   };
-  std::vector<other_memory> other_memory_;  // empty: writers grow the files
+  std::atomic<bool> grows_in_background_{false};  // else writers grow the files
+  std::mutex other_mutex_;                        // of what follows
+  std::vector<other_memory> other_memory_;
   std::once_flag growth_begins_;
   std::atomic<background*> growth_{nullptr};  // owned; null until a writer has begun it
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -31,7 +32,7 @@ namespace icecore::detail {
 
 store_core::store_core(store_parts&& parts, heads_kind heads, const history_base& records, const entry_keys& keys,
                        index::ordered_index& index, tag_catalog& catalog)
-    : opened_(parts.opened.get()),
+    : opened_(parts.store),
       pool_(opened_->pool.get()),
       persist_(&pool_->persist()),
       clock_(opened_->clock.get()),
@@ -65,8 +66,28 @@ store_core::store_core(store_parts&& parts, heads_kind heads, const history_base
     packed_links_.emplace(index, records.space(), *packed_);
     if (packed_->frames() != nullptr) packed_->frames()->watch(&opened_->pins);
   }
-  opened_->lost = std::move(parts.lost);
   note_unknown_versions();
+}
+
+store_parts store_core::parts_of_next() const {
+  store_parts parts;
+  parts.store = opened_;
+  parts.pool = pool_;
+  parts.memory = opened_->memory;
+  parts.shared = shared_;
+  parts.clock = clock_;
+  parts.writers = writers_;
+  parts.checked = checked_;
+  parts.tags = tags_;
+  parts.synced = synced_;
+  parts.kind = kind_;
+  const format::root root = pool_->roots().read();
+  static_assert(sizeof parts.hash_seed == sizeof root.hash_seed);
+  std::memcpy(parts.hash_seed.data(), root.hash_seed, sizeof root.hash_seed);
+  parts.recovery_seconds = recovery_seconds_;
+  parts.recovered_from_crash = recovered_from_crash_;
+  parts.recovered_instantly = took_index_over_;
+  return parts;
 }
 
 void store_core::grow_in_background() {

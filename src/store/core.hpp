@@ -48,7 +48,8 @@ class record_scan;
 
 /// What opening makes from a store's files, for each kind of heads. The pointers that do not own lead into `opened`.
 struct store_parts {
-  std::unique_ptr<opened_store> opened;
+  std::unique_ptr<opened_store> opened;  ///< until it has its first engine
+  opened_store* store = nullptr;
   pool_set* pool = nullptr;
   std::shared_ptr<index::arena> memory;        ///< holds what processes share
   std::shared_ptr<index::arena> index_memory;  ///< holds an index in memory
@@ -127,6 +128,12 @@ class [[gnu::visibility("hidden")]] store_core {
   void lose(const version_ranges& versions);
   /// Closes the open version if anything was written in it. Returns the newest closed version.
   version close_version();
+  /// The same; no write can be stamped with that version any more.
+  version settle_version();
+  /// The same for who has shut the gate.
+  version settle_version(const writer_set::gate& shut);
+  /// For an engine that is to follow this one: what they have in common.
+  [[nodiscard]] store_parts parts_of_next() const;
 
   /// The store's present state, for writing it to a file of its own (copy/checkpoint.cpp).
   [[nodiscard]] std::shared_ptr<const checkpoint_cut> cut();
@@ -249,9 +256,7 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] shared_state& shared() const noexcept { return *shared_; }
   /// The number of this process among those that ever shared the store, and whether another one still lives.
   [[nodiscard]] unsigned process() const noexcept { return writers_->process(); }
-  [[nodiscard]] bool is_alive(unsigned process) const noexcept {
-    return opened_->memory->is_held(process);
-  }
+  [[nodiscard]] bool is_alive(unsigned process) const noexcept { return opened_->memory->is_held(process); }
   /// Whether other processes may attach.
   [[nodiscard]] bool shares() const noexcept { return !shared_as_.empty(); }
   /// Whether another process has opened the store and shares it.
@@ -367,6 +372,7 @@ class [[gnu::visibility("hidden")]] store_core {
   };
   /// Closes the open version if anything was written in it.
   [[nodiscard]] settled_content settle();
+  [[nodiscard]] settled_content settle_behind_gate();
   /// Makes all data, and the root that certifies it (S3), durable: one after the other, or with one sync (P2).
   void certify(const settled_content& what, format::certificate_kind kind);
   void sync_deferred();
@@ -381,8 +387,8 @@ class [[gnu::visibility("hidden")]] store_core {
   std::shared_ptr<std::byte[]> stand_ins_;  // stand for lost records: histories link into them
   bool accepts_damage_;
   bool is_closed_ = false;
-  bool attached_;                           // another process has opened the store and shares it
-  std::filesystem::path shared_as_;         // where this process shares it; empty if it does not
+  bool attached_;                    // another process has opened the store and shares it
+  std::filesystem::path shared_as_;  // where this process shares it; empty if it does not
 };
 
 inline held_engine opened_store::hold() const {

@@ -312,8 +312,9 @@ template <template <class> class Engine, class Heads, class Own>
 /// The open store, whose first engine it is.
 template <template <class> class Engine, class Heads, class Own>
 [[nodiscard]] std::unique_ptr<opened_store> make_store(store_parts&& parts, Own&& own) {
+  auto opened = std::move(parts.opened);
+  opened->lost = std::move(parts.lost);
   auto engine = make_engine<Engine, Heads>(std::move(parts), std::forward<Own>(own));
-  auto opened = std::move(parts.opened);  // making the engine has not taken it
   opened->begin(std::move(engine));
   return opened;
 }
@@ -322,7 +323,8 @@ template <template <class> class Engine, class Heads, class Own>
 [[nodiscard]] std::unique_ptr<opened_store> open_store(const std::filesystem::path& path, const options& opening);
 
 /// Opens it for writing, and readers that come meanwhile wait until it is closed, for up to 30 s.
-[[nodiscard]] std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& path, const options& opening);
+[[nodiscard]] std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& path,
+                                                               const options& opening);
 
 /// Calls `f` with `core` as the engine it is.
 template <class F>

@@ -14,7 +14,8 @@
 //       asks for the engine behind that, has the current one until the lease ends.
 //   E2. An engine lives as long as a pin that was taken on it. A pin is taken on the engine that is current when it is
 //       counted (current_pins.hpp); so who takes the pin first and asks it for the engine never meets one that is gone.
-//   E3. A reader's version is closed before the reader takes its pin. So all records of that version lie in the stack of
+//   E3. A reader's version is closed before the reader takes its pin. So all records of that version lie in the stack
+//   of
 //       the engine that it holds: what is written later, in another stack, belongs to later versions.
 //   E4. Tags, the clock, writers, syncs and certificates belong to the store and not to an engine: any engine that a
 //       pin holds may be asked for them.
@@ -31,6 +32,7 @@
 #include "base/threads.hpp"
 #include "history/clock.hpp"
 #include "history/durable_point.hpp"
+#include "icecore/compaction.hpp"
 #include "icecore/pin.hpp"
 #include "icecore/version_ranges.hpp"
 #include "index/arena.hpp"
@@ -70,6 +72,8 @@ class [[gnu::visibility("hidden")]] opened_store {
 
   /// Opening is complete: the first engine.
   void begin(std::unique_ptr<store_core> first);
+  /// store::compact()
+  [[nodiscard]] compaction_report compact(const compaction_options& how);
   /// Ends the session: store_core::close(). Nothing else runs.
   void close();
   /// A pin on the current engine.
@@ -114,6 +118,10 @@ class [[gnu::visibility("hidden")]] opened_store {
   /// Held by who compares an engine with what writers have written: alone by who replaces the engine.
   mutable std::shared_mutex replacing;
   std::mutex compacting;  ///< by who replaces the engine, or its manifest, from the decision to the end
+  /// What a compaction has replaced, and views of this process, or readers beside it, may still look at; under
+  /// `compacting`. The next compaction, or the next opening, gives it back.
+  std::vector<segment> replaced_space;
+  std::atomic<std::uint32_t> extents_made{0};  ///< by compactions of this session: each has a seed of its own
   std::mutex companion_mutex;
   std::unique_ptr<store_companion> companion;
   mutable current_pins pins;  ///< its tables live as long as their pins, which may be longer than the store

@@ -1,6 +1,8 @@
 #include "icecore/store.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "base/raise.hpp"
@@ -58,10 +60,16 @@ version store::tag(std::string_view name, std::string_view note) {
 }
 version store::tag(const tag_options& label) { return opened().hold()->tag(label); }
 void store::skip_to(version open) { opened().hold()->skip_to(open); }
-void store::lose(const version_ranges& versions) { opened().hold()->lose(versions); }
+void store::lose(const version_ranges& versions) {
+  const std::scoped_lock no_compaction(opened().compacting);
+  opened().hold()->lose(versions);
+}
 void store::sync() { opened().hold()->sync(); }
 forget_report store::forget(const forget_request& what) { return opened().hold()->forget(what); }
-void store::expire(std::span<const version_range> versions) { opened().hold()->expire(versions); }
+void store::expire(std::span<const version_range> versions) {
+  const std::scoped_lock no_compaction(opened().compacting);
+  opened().hold()->expire(versions);
+}
 void store::set_retention(const icecore::retention& which) { opened().hold()->set_retention(which); }
 version store::refresh() { return opened().hold()->refresh(); }
 version store::durable_version() const {
@@ -70,7 +78,10 @@ version store::durable_version() const {
   return std::min(durable, c->clock().now() - 1);
 }
 
-icecore::checkpoint store::checkpoint() const { return icecore::checkpoint(opened().hold()->cut()); }
+icecore::checkpoint store::checkpoint() const {
+  const std::shared_lock same_engine(opened().replacing);
+  return icecore::checkpoint(opened().hold()->cut());
+}
 
 // ---- Reading ----
 
@@ -184,11 +195,19 @@ std::optional<tag_info> store::find_tag_at_time(std::int64_t time_ns) const {
 
 // ---- The store itself ----
 
+compaction_report store::compact(const compaction_options& how) { return opened().compact(how); }
+
 durability_info store::durability() const { return opened().pool->durability(); }
-statistics store::stats() const { return opened().hold()->stats(); }
+statistics store::stats() const {
+  const std::shared_lock same_engine(opened().replacing);
+  return opened().hold()->stats();
+}
 bool store::read_only() const { return opened().hold()->read_only(); }
 bool store::beside_writer() const { return opened().hold()->beside_writer(); }
 const std::filesystem::path& store::path() const { return opened().pool->file().path(); }
-verify_report store::verify(const progress_function& on_progress) const { return opened().hold()->verify(on_progress); }
+verify_report store::verify(const progress_function& on_progress) const {
+  const std::shared_lock same_engine(opened().replacing);
+  return opened().hold()->verify(on_progress);
+}
 
 }  // namespace icecore

@@ -11,7 +11,8 @@
 namespace icecore::detail {
 
 /// A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
-query_catalog::query_catalog(const store_core& core) : store_(&core.opened()), space_(*store_->pool, store_->shared->queries) {
+query_catalog::query_catalog(const store_core& core)
+    : store_(&core.opened()), space_(*store_->pool, store_->shared->queries) {
   if (core.read_only()) return;
   space_.finish();
   for (const link head : space_.heads([](link, const std::string&) {})) {
@@ -235,8 +236,8 @@ constexpr std::uint64_t epoch_mask = (std::uint64_t{1} << (process_shift - epoch
 std::uint64_t query_catalog::own_pid() noexcept { return static_cast<std::uint64_t>(::getpid()) & pid_mask; }
 
 std::uint64_t query_catalog::own_runner_word() const noexcept {
-  return std::uint64_t{store_->writers->process()} << process_shift | (store_->shared->epoch & epoch_mask) << epoch_shift |
-         own_pid();
+  return std::uint64_t{store_->writers->process()} << process_shift |
+         (store_->shared->epoch & epoch_mask) << epoch_shift | own_pid();
 }
 
 std::uint64_t query_catalog::runner_pid(const format::query_head& head) const noexcept {

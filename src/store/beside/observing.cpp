@@ -83,9 +83,9 @@ unsigned threads_for(const pool_set& pools, const options& opening) {
 }
 
 std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, manifest packing,
-                                           std::unique_ptr<settled_records> records, const settled_now& now,
-                                           const std::vector<settled_part>& found, const options& opening,
-                                           std::chrono::steady_clock::time_point begin) {
+                                             std::unique_ptr<settled_records> records, const settled_now& now,
+                                             const std::vector<settled_part>& found, const options& opening,
+                                             std::chrono::steady_clock::time_point begin) {
   auto memory = std::make_shared<index::arena>(index::arena_options{.huge_pages = opening.huge_pages});
   shared_state& shared = shared_state::make_in(*memory);
   store_parts parts = parts_in(std::move(opened), std::move(memory), shared, opening);

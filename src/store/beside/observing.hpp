@@ -11,7 +11,8 @@ namespace icecore::detail {
 /// published for this one: on another machine, or in another boot of this one. Reads all settled records, on as many
 /// threads as the options say. Errors: those of opening a damaged or foreign file; errc::locked if the writer does not
 /// publish.
-[[nodiscard]] std::unique_ptr<opened_store> open_beside_writer(const std::filesystem::path& path, const options& opening);
+[[nodiscard]] std::unique_ptr<opened_store> open_beside_writer(const std::filesystem::path& path,
+                                                               const options& opening);
 
 /// Where no process writes it, and the last one that did has closed it: writers may come and go later
 /// (options::never_locks). Null if that is not so. Errors: those of opening a damaged or foreign file.

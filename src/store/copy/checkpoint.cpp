@@ -43,6 +43,8 @@ struct [[gnu::visibility("hidden")]] checkpoint_cut {
   std::vector<segment_tail> places;  ///< by offset
   record_totals totals;
   query_cut queries;
+  std::uint32_t manifest = 0;                           ///< its number
+  std::vector<std::byte> anchor;                        ///< the page that leads to it
   std::vector<segment> packed;                          ///< segments of extents, and of the manifest: copied whole
   version open;                                         ///< the store's clock
   std::array<std::uint64_t, format::files_max> ends{};  ///< of each file, up to its last segment
@@ -90,6 +92,9 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     std::uint64_t& end = made->ends[link_pool(p.in.offset)];
     end = std::max(end, link_offset(p.in.end()));
   }
+  made->manifest = packing_.number;
+  const auto anchor = manifest_anchor_bytes(*pool_);
+  made->anchor.assign(anchor.begin(), anchor.end());
   for (const format::named_extent& each : packing_.extents) made->packed.push_back(pool_->segment_at(each.segment));
   if (packing_.number != 0) made->packed.push_back(pool_->segment_at(packing_.segment));
   for (const segment& s : made->packed) {
@@ -186,8 +191,7 @@ class checkpoint_writer {
     if (number == 0) {
       const auto lineage = lineage_bytes(*pools_);
       file.write(lineage.data(), lineage.size(), format::lineage_offset);
-      const auto packing = manifest_anchor_bytes(*pools_);
-      file.write(packing.data(), packing.size(), format::manifest_anchor_offset);
+      file.write(cut_->anchor.data(), cut_->anchor.size(), format::manifest_anchor_offset);
     }
     const format::root root = closed_root(*pools_->find(number), file.inode());
     file.write(&root, sizeof root, root_offset(root));
@@ -223,6 +227,7 @@ class checkpoint_writer {
     r.anchor = null_link;  // a persistent index is not copied: it changes all the time
     r.files.session = r.files.session_before = session_;
     if (from.number() == 0) {
+      r.manifest = cut_->manifest;
       r.clock = cut_->open;
       r.clock_limit = std::max(r.clock_limit, cut_->open);
       r.durable_version = 0;

@@ -111,6 +111,7 @@ store_parts parts_in(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
                      const options& opening) {
   store_parts parts;
   parts.opened = std::make_unique<opened_store>();
+  parts.store = parts.opened.get();
   opened_store& opened = *parts.opened;
   opened.writers = std::make_unique<writer_set>(*pool, *memory, shared.writers);
   opened.checked = std::make_unique<checked_values>(*pool);
@@ -226,9 +227,10 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   opened_store& opened = *parts.opened;
   opened.clock = std::make_unique<version_clock>(pools.live().clock, &pools.roots(), root.clock_limit);
   parts.clock = opened.clock.get();
-  parts.index_memory = is_shared ? parts.memory
-                                 : std::make_shared<index::arena>(index::arena_options{
-                                       .huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pools.capacity())});
+  parts.index_memory =
+      is_shared ? parts.memory
+                : std::make_shared<index::arena>(index::arena_options{
+                      .huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pools.capacity())});
   parts.kind = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
   parts.hash_seed = hash_seed_for(parts.kind, root, opening);
   parts.accepts_damage = opening.accept_damage;
@@ -280,7 +282,7 @@ void tell(readers these, opened_store& opened, const options& opening) {
 }
 
 std::unique_ptr<opened_store> open(const std::filesystem::path& path, const options& opening,
-                                 readers others = readers::read_beside) {
+                                   readers others = readers::read_beside) {
   const bool shares = !opening.shared_as.empty();
   const bool grows = opening.grow_in_background && opening.access == access::read_write;
   require_deferrable(path, opening);

@@ -12,6 +12,7 @@ namespace icecore::detail {
 durable_media::durable_media(pool_set& in, const index::arena& processes, writer_set& writers, link anchor,
                              state& shared)
     : pool_(&in),
+      era_(in.first().era()),
       processes_(&processes),
       writers_(&writers),
       anchor_(reinterpret_cast<format::index_anchor*>(in.at(anchor))),
@@ -92,7 +93,7 @@ std::optional<segment> durable_media::segment_of(link l) const noexcept {
   // value.
   for (link at = l / format::granule_size * format::granule_size; link_offset(at) >= format::first_segment_offset;
        at -= format::granule_size) {
-    if (!p.counts(at)) continue;
+    if (!p.valid_header(at) || p.header_of(at).era != era_) continue;
     const segment s = p.segment_at(at);
     if (l >= s.first_record() && l < s.end()) return s;
     break;

@@ -65,6 +65,7 @@ class durable_media final : public index::space_owner, public record_checks {
 
  private:
   pool_set* pool_;
+  std::uint32_t era_;  // of its segments: it may be read when the store is in another one
   const index::arena* processes_;
   writer_set* writers_;
   format::index_anchor* anchor_;

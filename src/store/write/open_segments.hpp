@@ -49,6 +49,21 @@ class open_segments {
   [[nodiscard]] std::optional<segment_tail> exchange(const segment_tail& remaining, std::uint64_t bytes,
                                                      std::uint16_t from = 0);
 
+  /// Forgets all of them.
+  void clear() noexcept {
+    const std::scoped_lock lock(shared_->lock);
+    for (auto& bins : shared_->bins) {
+      for (index::arena_ref& first : bins) {
+        while (first != 0) {
+          const index::arena_ref n = first;
+          first = at(n).next;
+          at(n).next = shared_->unused;
+          shared_->unused = n;
+        }
+      }
+    }
+  }
+
   template <typename Visit>
   void for_each(Visit visit) const {
     const std::scoped_lock lock(shared_->lock);

@@ -43,6 +43,7 @@ class scanned_segments final : public segment_source {
     return {fresh, fresh.first_record()};
   }
   void for_each_left(const std::function<void(const segment_tail&)>& visit) const override { left_.for_each(visit); }
+  void clear() noexcept { left_.clear(); }
   /// Adds a segment that opening has found.
   void put(const segment_tail& remaining) { left_.put(remaining); }
 

@@ -119,12 +119,24 @@ version store_core::tag_durably(const tag_options* label, std::int64_t time_ns, 
 
 store_core::settled_content store_core::settle() {
   const writer_set::gate stopped(*writers_);
+  return settle_behind_gate();
+}
+
+/// Nothing more than what is there can be stamped with the version.
+store_core::settled_content store_core::settle_behind_gate() {
   settled_content what{0, shared_->recovered};
   const version open = clock_->now();
   what.up_to = untouched(open) ? open - 1 : close_open();  // under the gate no write is under way
   what.totals.add(writers_->totals());
   return what;
 }
+
+version store_core::settle_version() {
+  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
+  return settle().up_to;
+}
+
+version store_core::settle_version(const writer_set::gate& /*shut*/) { return settle_behind_gate().up_to; }
 
 void store_core::certify(const settled_content& what, format::certificate_kind kind) {
   if (kind == format::certificate_kind::proven) pool_->persist().sync();

@@ -104,6 +104,21 @@ bool writer_set::is_alone() const noexcept {
   return true;
 }
 
+void writer_set::begin_generation(std::span<const segment_tail> with, version newest) {
+  scanned_.clear();
+  segments_ = &scanned_;
+  recovery_ = &poisoner_;
+  for (writer_slot& slot : shared_->slots) {
+    slot.tail = {};
+    slot.position_before = null_link;
+    slot.totals = {};
+    slot.pending = {};
+    slot.filled.begin(null_link);
+  }
+  shared_->filled.forget(newest);
+  for (const segment_tail& each : with) scanned_.put(each);
+}
+
 record_totals writer_set::totals() const noexcept {
   record_totals sum;
   for (const writer_slot& slot : shared_->slots) sum.add(slot.totals);

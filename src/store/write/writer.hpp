@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string_view>
 
 #include "base/locks/process_lock.hpp"
@@ -210,6 +211,11 @@ class writer_set {
       if (s.tail.in.size != 0) visit(i, s.tail, s.totals, s.last_version.load(std::memory_order_relaxed));
     }
   }
+
+  /// Another young generation begins, with these segments, and nothing of the one before counts: each writer takes
+  /// segments anew. What was written up to `newest` is not found by ranges any more. Call under the gate. Only where no
+  /// other process shares the store.
+  void begin_generation(std::span<const segment_tail> with, version newest);
 
   // ---- For feeds: what was written, and is being written ----
   template <typename Visit>

@@ -142,7 +142,8 @@ void print_table(const statistics& s, const kept_versions& versions) {
   for (const auto& [first, end] : versions.lost) {
     line("  lost versions", fmt::format("{} to {}, in a power cut", grouped(first), grouped(end - 1)));
   }
-  for (const auto& [first, end] : std::span<const version_range>(versions.expired).first(std::min(versions.expired.size(), expired_lines_max))) {
+  for (const auto& [first, end] :
+       std::span<const version_range>(versions.expired).first(std::min(versions.expired.size(), expired_lines_max))) {
     line("  expired versions", fmt::format("{} to {}", grouped(first), grouped(end - 1)));
   }
   if (versions.expired.size() > expired_lines_max) {

@@ -1,10 +1,10 @@
 // What a compaction reads: the records of the young generation, and those of a stratum, in the order of (key ascending,
 // version descending).
 //
-//   generation_records<Engine> young(engine, links, from);   // links: the generation's entries in key order
+//   generation_records<Engine> young(engine, links, from, low, high);   // links: the generation's entries in key order
 //   stratum_records old(core, core.packed()->all()[i], from);
 //
-// Threads: one object, one thread. Nobody writes meanwhile.
+// Threads: one object, one thread. Others may write meanwhile in versions behind `high`.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,14 @@
 
 namespace icecore::detail {
 
-/// Of records of one key and one version the newest: it is the one that the version shows. And no removals of what was
-/// not there, as batches record them.
+/// Those in the closed versions (low, high]. Of records of one key and one version the newest: it is the one that the
+/// version shows. And no removals of what was not there, as batches record them.
 template <class Engine>
 class generation_records final : public stratum::record_source {
  public:
-  generation_records(const Engine& engine, const index::ordered_links& links, std::string_view from)
-      : engine_(&engine), links_(&links), blocks_({bounds_from(from)}) {
+  generation_records(const Engine& engine, const index::ordered_links& links, std::string_view from, version low,
+                     version high)
+      : engine_(&engine), links_(&links), low_(low), high_(high), blocks_({bounds_from(from)}) {
     next_key();
   }
 
@@ -55,11 +56,12 @@ class generation_records final : public stratum::record_source {
     while (before != null_link && (all.stamp_of(before) == of || all.stamp_of(before) == 0)) before = all.older(before);
     return before == null_link || all.is_removal(before);
   }
-  /// The next record from `l` on that is older than version `than` and changes something.
+  /// The next record from `l` on that is older than version `than`, of a version behind `low`, and changes something.
   [[nodiscard]] link first_before(link l, version than) const {
     for (; l != null_link; l = engine_->young().older(l)) {
       if (shows_nothing(l)) continue;
       const version v = engine_->young().stamp_of(l);
+      if (v <= low_) return null_link;
       if (v >= than) continue;
       if (!engine_->young().is_removal(l) || !changes_nothing(l, v)) break;
       than = v;
@@ -77,7 +79,7 @@ class generation_records final : public stratum::record_source {
         }
       }
       const link entry = entries_.read(at_++);
-      record_ = first_before(engine_->young().newest(entry), version_max + 1);
+      record_ = first_before(engine_->young().newest(entry), high_ + 1);
       if (record_ == null_link) continue;
       key_ = engine_->key_of(entry);
       return read();
@@ -96,6 +98,8 @@ class generation_records final : public stratum::record_source {
 
   const Engine* engine_;
   const index::ordered_links* links_;
+  version low_;
+  version high_;
   block_walk blocks_;
   walked_entries entries_;  // of the block
   std::size_t at_ = 0;

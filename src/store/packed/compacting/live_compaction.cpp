@@ -1,0 +1,256 @@
+// Packs a store while threads read and write it. docs/design/0033-compaction-beside-writers.md says why so.
+//
+//   1. The newest version is closed behind the gate (settle_version): what it shows is complete, and stays where it is.
+//      The decision: what expires, which strata are merged.
+//   2. Threads merge all records up to that version into extents. Others go on to write, in the same young generation.
+//   3. In rounds: closes the newest version again, and makes a stratum of what was written since. Each round takes less
+//      time than the one before, if writing is slower than packing.
+//   4. The gate is shut. The last stratum is made, of what little was written since. Tags are written in segments of
+//   the
+//      next era, and the manifest and both roots (A9, A10). From then on no record of the young generation counts.
+//   5. Writers forget the segments that they had. The next engine, whose young generation is empty, becomes the current
+//      one, and the gate opens. No write fell between 4 and 5: so each acknowledged write is in a stratum, or in a
+//      segment of the new era.
+//   6. When no pin is left on the engine of before, it ends, and its segments are free space.
+//
+// A crash before the first root of 4 leaves the store as it was, with segments that no manifest names; behind it, with
+// all that was written before the gate was shut in strata: none of the writes that the old segments hold is missing.
+// Opening treats both as after a compaction of a closed store (compaction.cpp), and gives back what is not named.
+//
+// Locks, in this order: compacting, replacing, tag_mutex, the one of the queries, the gate.
+#include <chrono>
+#include <optional>
+#include <shared_mutex>
+#include <thread>
+#include <utility>
+
+#include "base/raise.hpp"
+#include "index/make_index.hpp"
+#include "pool/query/query_space.hpp"
+#include "store/engine.hpp"
+#include "store/open/opening.hpp"
+#include "store/packed/compacting/packing.hpp"
+#include "store/packed/retention/holds.hpp"
+
+namespace icecore::detail {
+namespace {
+
+/// So few records are packed while writers wait.
+constexpr std::uint64_t last_records_max = 2048;
+constexpr unsigned rounds_max = 6;
+
+/// A query or a feed needs a version that was about to expire.
+struct decision_is_old {};
+
+class live_packing final : packing {
+ public:
+  /// While the gate is shut: it looks at the headers of segments.
+  live_packing(opened_store& store, held_engine of, const compaction_options& how, pace& slow)
+      : packing(*of, how), store_(&store), of_(std::move(of)), slow_(&slow) {}
+
+  [[nodiscard]] compaction_report run() {
+    report_.bytes_before = bytes_on_device(*pools_);
+    version low = core_->settle_version();
+    report_.up_to = low;
+    {
+      query_space queries(*pools_, store_->shared->queries);
+      const recovering_lock no_query = queries.hold();
+      decide();
+    }
+    choose_strata();
+    report_.strata = core_->packed() == nullptr ? 0 : core_->packed()->all().size();
+    if (!is_anything_to_do()) return ended();
+    if (how_->dry_run) {
+      static_cast<void>(merge_all({0, low}, slow_));
+      report_.versions_expired = newly_expired_;
+      report_.bytes_after = report_.bytes_before;
+      return report_;
+    }
+    try {
+      std::uint64_t written = written_records();
+      made_.push_back(merge_all({0, low}, slow_));
+      pools_->persist().sync();
+      for (unsigned round = 0; round < rounds_max && written_records() - written > last_records_max; ++round) {
+        written = written_records();
+        const version high = core_->settle_version();
+        made_.insert(made_.begin(), merge_new({low, high}, slow_));
+        pools_->persist().sync();
+        low = high;
+      }
+      finish(low);
+    } catch (...) {
+      give_up();
+      throw;
+    }
+    report_.packed = true;
+    report_.versions_expired = newly_expired_;
+    return ended();
+  }
+
+ private:
+  [[nodiscard]] compaction_report ended() {
+    of_.reset();  // this was one of the pins that space waits for
+    give_back_replaced();
+    report_.bytes_after = bytes_on_device(*pools_);
+    return report_;
+  }
+  /// Since the store was opened, or packed.
+  [[nodiscard]] std::uint64_t written_records() const {
+    const writer_set::gate stopped(*store_->writers);
+    const record_totals t = store_->writers->totals();
+    return t.inserts + t.removes;
+  }
+
+  /// Steps 4 and 5. `low`: everything up to it is in strata that are durable.
+  void finish(version low) {
+    const std::scoped_lock one_engine(store_->replacing);
+    const std::scoped_lock no_sync(store_->tag_mutex);
+    query_space queries(*pools_, store_->shared->queries);
+    const recovering_lock no_query = queries.hold();
+    const auto begin = std::chrono::steady_clock::now();
+    {
+      const writer_set::gate stopped(*store_->writers);
+      core_->check_usable();
+      const version high = core_->settle_version(stopped);
+      report_.up_to = high;
+      require_decision(high);
+      if (high > low) made_.insert(made_.begin(), merge_new({low, high}, nullptr));
+      const manifest now = core_->packing();
+      manifest next = next_manifest(made_, greatest_era() + 1);
+      store_parts parts = next_parts(next);
+      rebuilt_parts own = rebuilt_parts_of(parts);
+      own.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
+      auto engine = make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(own));
+      pools_->set_era(next.era);
+      std::vector<segment_tail> tags;
+      try {
+        tags = write_tags();
+        begin_versions_of_feeds_again();
+        store_manifest(*pools_, now, next);
+      } catch (...) {
+        pools_->set_era(now.era);
+        throw;
+      }
+      is_named_ = true;  // a root may lead to it from here on
+      // An error poisons the store: no write is acknowledged any more.
+      pools_->roots().update_both([&](format::root& r) { note_packed(r, next); });
+      for (pool* p : pools_->files()) p->forget_used_end();
+      // All that is not named, also what earlier compactions left: the pins that it waits for are of this engine, too.
+      store_->replaced_space = outdated_segments(*pools_, next);
+      store_->writers->begin_generation(tags, high);
+      store_->shared->recovered = left_;
+      if (store_->as_asked.grow_in_background) engine->grow_in_background();
+      store_->replace(std::move(engine));
+      if (store_->synced != nullptr) store_->synced->advance(high);
+      if (store_->settled != nullptr) store_->settled->publish(high);
+    }
+    report_.writers_stopped =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+    store_->shared->closed_versions.ring();
+  }
+
+  /// Queries and feeds that were made since the decision may need what was about to expire.
+  void require_decision(version high) const {
+    if (newly_expired_ == 0) return;
+    for (const version_range& held : versions_in_use(*pools_, store_->shared->queries, high)) {
+      for (const version_range& each : expired_) {
+        const version first = std::max(each.first, held.first);
+        const version end = std::min(each.end, held.end);
+        if (first < end && !has_all_expired(first, end)) throw decision_is_old();
+      }
+    }
+  }
+  /// Whether all of them had expired before.
+  [[nodiscard]] bool has_all_expired(version first, version end) const {
+    return std::ranges::any_of(core_->expired(),
+                               [&](const version_range& each) { return each.first <= first && end <= each.end; });
+  }
+
+  /// What the engine that follows is made of: an empty index in memory, over the manifest's strata.
+  [[nodiscard]] store_parts next_parts(const manifest& next) const {
+    store_parts parts = core_->parts_of_next();
+    parts.packing = next;
+    parts.packed = open_strata(*pools_, next, store_->as_asked.block_cache_bytes);
+    parts.index_memory = std::make_shared<index::arena>(
+        index::arena_options{.huge_pages = store_->as_asked.huge_pages, .size_max_bytes = 2 * pools_->capacity()});
+    parts.lookups =
+        std::make_unique<index::lookup_cache>(store_->as_asked.lookup_cache_bytes, store_->as_asked.huge_pages);
+    return parts;
+  }
+
+  /// Step 6, if nobody looks at it any more. If somebody does, a later call does it.
+  void give_back_replaced() {
+    constexpr std::chrono::milliseconds at_most(200);
+    constexpr std::chrono::milliseconds between(1);
+    const auto until = std::chrono::steady_clock::now() + at_most;  // for reads that end about now
+    while (!store_->drop_replaced() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(between);
+    auto& space = store_->replaced_space;
+    if (!space.empty() && store_->drop_replaced()) {
+      const std::vector<segment> given_back = give_back(*pools_, space);
+      if (!given_back.empty()) space.clear();
+      for (const segment& s : given_back) pools_->add_free(s.offset, s.size);
+    }
+    report_.erased = space.empty();
+    if (report_.erased && report_.packed) finish_forgetting(store_->shared->queries);
+  }
+
+  /// Nothing leads to what was made, unless it is in doubt whether a root does.
+  void give_up() noexcept {
+    if (is_named_) {
+      pools_->persist().poison("a compaction could not go on with what it had packed");
+      return;
+    }
+    try {
+      std::vector<segment> unused;
+      for (const stratum_parts& parts : made_) {
+        for (const key_part& part : parts) {
+          for (const format::named_extent& each : part.made) unused.push_back(pools_->segment_at(each.segment));
+        }
+      }
+      for (const segment& s : give_back(*pools_, std::move(unused))) pools_->add_free(s.offset, s.size);
+    } catch (...) {  // the next opening gives it back
+    }
+  }
+
+  opened_store* store_;
+  std::optional<held_engine> of_;
+  pace* slow_;
+  std::vector<stratum_parts> made_;  // youngest first
+  bool is_named_ = false;
+};
+
+}  // namespace
+
+compaction_report opened_store::compact(const compaction_options& how) {
+  check(how);
+  const std::scoped_lock one_at_a_time(compacting);
+  pace slow(how.bytes_per_second);
+  constexpr unsigned tries = 3;
+  for (unsigned n = 1;; ++n) {
+    held_engine now = hold();
+    now->check_writable();
+    now->check_first();
+    if (now->shares()) {
+      raise(errc::invalid_argument,
+            "{}: processes share the store; it is packed by a process that has it open alone: close it and use "
+            "icecore::compact()",
+            pool->file().path().native());
+    }
+    std::optional<live_packing> work;
+    {
+      const writer_set::gate stopped(*writers);
+      work.emplace(*this, std::move(now), how, slow);
+    }
+    try {
+      return work->run();
+    } catch (const decision_is_old&) {
+      if (n == tries) {
+        raise(errc::query_busy,
+              "{}: queries and feeds that need versions that are about to expire are made all the time; try again",
+              pool->file().path().native());
+      }
+    }
+  }
+}
+
+}  // namespace icecore::detail

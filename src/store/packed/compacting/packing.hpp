@@ -1,0 +1,113 @@
+// What every compaction does, whether somebody uses the store meanwhile or not: decides what goes, merges the young
+// generation with strata into extents, and makes the manifest that names them.
+//
+//   class packing_alone : packing      compaction.cpp: nobody else has the store open
+//   class live_packing : packing       live_compaction.cpp: threads read and write meanwhile
+//
+// Nothing that this makes counts before a root leads to the manifest. The numbers are those of
+// docs/design/0028-freezing-and-compaction.md.
+//
+// Threads: one object, one thread, which starts others.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "icecore/compaction.hpp"
+#include "pool/manifest/manifest.hpp"
+#include "store/core.hpp"
+#include "store/packed/compacting/pace.hpp"
+#include "store/packed/retention/expiry.hpp"
+#include "store/packed/retention/forgetting.hpp"
+#include "stratum/merge/merge.hpp"
+
+namespace icecore::detail {
+
+/// errc::invalid_argument
+void check(const compaction_options& how);
+/// What the files take on the device, or in memory.
+[[nodiscard]] std::uint64_t bytes_on_device(const pool_set& pools);
+
+class packing {
+ public:
+  packing(const packing&) = delete;
+  packing& operator=(const packing&) = delete;
+
+ protected:
+  /// Versions that are closed.
+  struct interval {
+    version low;   ///< not in it
+    version high;  ///< in it
+  };
+  struct key_part {
+    std::string from;
+    std::optional<std::string> to;
+    std::vector<format::named_extent> made;
+  };
+  using stratum_parts = std::vector<key_part>;
+
+  packing(store_core& core, const compaction_options& how);
+  ~packing() = default;
+
+  [[nodiscard]] std::uint64_t young_records() const;
+  /// Which versions expire (A8).
+  void decide();
+  /// Strata are merged while they are no more than twice what is merged without them: so their number grows with the
+  /// logarithm of the records, and each record is packed that often. If versions have expired, a stratum's records that
+  /// have a newer one in it count as well: they may go.
+  void choose_strata();
+  [[nodiscard]] bool is_anything_to_do() const;
+  /// Merges what was chosen with all young records of the interval.
+  [[nodiscard]] stratum_parts merge_all(interval of, pace* slow);
+  /// Makes a stratum of the young records of the interval alone; it has no parts if there are none. `slow` as
+  /// merge_all().
+  [[nodiscard]] stratum_parts merge_new(interval of, pace* slow);
+  /// The manifest with these strata, youngest first, and those that were not chosen.
+  [[nodiscard]] manifest next_manifest(const std::vector<stratum_parts>& made, std::uint32_t era);
+  /// Of any segment: one of a compaction that a crash cut off may still be there, with an era that must not come again.
+  /// No thread makes a segment meanwhile.
+  [[nodiscard]] std::uint32_t greatest_era() const;
+  /// A feed that stands between changes of a version counts them. Of several writes of a key in one version only the
+  /// last one stays: so it tells that version from its first change again.
+  void begin_versions_of_feeds_again() const;
+  /// Tags are records of the young generation: they are written anew, in segments of the next era. Returns these.
+  std::vector<segment_tail> write_tags();
+  /// What the root says of a store that has this manifest, and of whose young generation the tags alone are left.
+  void note_packed(format::root& r, const manifest& next) const;
+  /// What the keys have left elsewhere goes, and then the requests: a crash before that leaves these for the next
+  /// compaction.
+  void finish_forgetting(process_lock& queries);
+
+  store_core* core_;
+  pool_set* pools_;
+  const compaction_options* how_;
+  compaction_report report_;
+  std::size_t merged_strata_ = 0;
+  forgotten_keys forgotten_;
+  range_list expired_;  // versions, once this is done
+  std::uint64_t newly_expired_ = 0;
+  record_totals left_;  // tags
+
+ private:
+  [[nodiscard]] bool may_thin(const stratum::strata::range& of) const;
+  [[nodiscard]] bool changes_form() const;
+  template <class Engine>
+  [[nodiscard]] stratum_parts cut_keys(const Engine& engine, unsigned threads) const;
+  template <class Engine>
+  void merge_parts(const Engine& engine, const index::ordered_links& young, interval of, std::size_t strata,
+                   stratum_parts& parts, pace* slow);
+  template <class Engine>
+  [[nodiscard]] stratum::merge_totals merge_part(const Engine& engine, const index::ordered_links& young, interval of,
+                                                 std::size_t strata, const key_part& part,
+                                                 stratum::extent_target& target);
+  void tell_progress() const;
+  void note_beginnings(manifest& next) const;
+
+  bool merges_thin_strata_ = false;
+  std::uint64_t total_ = 0;
+  std::atomic<std::uint64_t> done_{0};
+};
+
+}  // namespace icecore::detail
