@@ -200,7 +200,7 @@ compaction_report store::compact(const compaction_options& how) { return opened(
 durability_info store::durability() const { return opened().pool->durability(); }
 statistics store::stats() const {
   const std::shared_lock same_engine(opened().replacing);
-  return opened().hold()->stats();
+  return opened().current().stats();  // no pin: it counts them
 }
 bool store::read_only() const { return opened().hold()->read_only(); }
 bool store::beside_writer() const { return opened().hold()->beside_writer(); }

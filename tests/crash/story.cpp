@@ -33,6 +33,7 @@ struct planned {
   tag_options label{};
   std::string name;
   std::string note;
+  bool while_open = false;  ///< packs the open store
 };
 
 /// Draws the operations of a story.
@@ -75,6 +76,7 @@ class planner {
     // what packing leaves of several records of one version is another content
     if (how_.packs && number % 2 == (closes_first_ ? 0U : 1U)) {
       p.what = one_in(3) ? planned::kind::pack : planned::kind::tag;
+      p.while_open = one_in(2);
       return p;
     }
     if (how_.queries && one_in(2)) {
@@ -258,16 +260,25 @@ class runner {
         done.what = "close and open";
         open();
         break;
-      case planned::kind::pack:
+      case planned::kind::pack: {
+        const compaction_options how{.whole = number % 4 == 1,
+                                     .threads = 1,
+                                     .compression = number % 3 == 0 ? compression::zstd : compression::none,
+                                     .on_progress = {}};
+        if (p.while_open) {
+          done.what = "compact while it is open";
+          done.belongs_to = s.clock();
+          static_cast<void>(s.compact(how));
+          done.leaves_open = s.clock() == done.belongs_to;  // nothing was written in it
+          done.durable_point = !into_.how.keeps_each_write();
+          break;
+        }
         close(done);
         done.what = "close, compact and open";
-        static_cast<void>(compact(path_, opening_options(into_.how, machine::recorded),
-                                  {.whole = number % 4 == 1,
-                                   .threads = 1,
-                                   .compression = number % 3 == 0 ? compression::zstd : compression::none,
-                                   .on_progress = {}}));
+        static_cast<void>(compact(path_, opening_options(into_.how, machine::recorded), how));
         open();
         break;
+      }
     }
     machine::get().note({event::kind::end, 0, 0, 0, number});
   }
