@@ -340,6 +340,9 @@ std::vector<segment_tail> packing::write_tags() {
       }
       constexpr std::uint64_t most = (std::uint64_t{1} << 20) - sizeof(format::segment_header);
       s = pools_->allocate(std::max(std::min(most, left), bytes_of(tag)));
+      // Before its records: these have versions that may be durable already. In a segment whose header, with its era, a
+      // power cut took, they would count.
+      pools_->persist().persist(pools_->at(s.offset), sizeof(format::segment_header));
       end = s.first_record();
     }
     left -= bytes_of(tag);
