@@ -83,6 +83,21 @@ enum class crash_kind : std::uint8_t {
   machine = 2,  ///< the machine stopped or lost power
 };
 
+/// When a store that is open for writing is packed (compaction.hpp).
+enum class compaction_mode : std::uint8_t {
+  by_call = 0,    ///< when store::compact() is called, or compact()
+  automatic = 1,  ///< also by a thread of the open store, when enough was written
+};
+
+/// What automatic compaction may take.
+struct compaction_limits {
+  unsigned threads = 1;                ///< 0: as many as there are cores
+  std::uint64_t bytes_per_second = 0;  ///< written on average, at most; 0: no limit
+  std::uint64_t young_bytes = std::uint64_t{64}
+                              << 20;  ///< it begins when so much was written, and half of what is packed
+  bool compress = false;              ///< compression::zstd
+};
+
 struct options {
   icecore::access access = icecore::access::read_write;
   icecore::creation creation = icecore::creation::open_or_create;
@@ -196,6 +211,11 @@ struct options {
   /// process is errc::locked.
   bool publish_settled = true;
 
+  /// With read_write access: whether the store is packed while it is open, and what that may take. Readers and writers
+  /// go on meanwhile; writers are stopped for a moment at its end (store::compact()). Not with `shared_as`.
+  icecore::compaction_mode compaction = icecore::compaction_mode::by_call;
+  icecore::compaction_limits compaction_limits{};
+
   /// Threads that read the pool at opening; 0: as many as there are cores.
   unsigned recovery_threads = 0;
 
@@ -267,6 +287,8 @@ struct statistics {
   bool recovered_instantly;  ///< instant recovery: opening did not read the records
   durability_info durability;
   std::vector<file_statistics> files;  ///< the first one's path is `path`
+  std::uint64_t compactions;           ///< by themselves, since the store was opened (options::compaction)
+  std::string compaction_failure;      ///< why the last of these failed; empty if it did not
   std::uint64_t pins;                  ///< values, snapshots, cursors and the like of this process that hold memory
 };
 

@@ -241,6 +241,10 @@ statistics store_core::stats() const {
   s.index = kind_;
   s.recovered_instantly = took_index_over_;
   s.durability = pool_->durability();
+  if (opened_->automatic != nullptr) {
+    s.compactions = opened_->automatic->done();
+    s.compaction_failure = opened_->automatic->failure();
+  }
   s.pins = opened_->pins.live();
   return s;
 }

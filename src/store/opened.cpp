@@ -8,6 +8,7 @@
 namespace icecore::detail {
 
 opened_store::~opened_store() {
+  automatic.reset();
   if (last_ != nullptr) last_->close_in_destructor();
   settled.reset();
   companion.reset();
@@ -29,7 +30,10 @@ void opened_store::begin(std::unique_ptr<store_core> first) {
   current_.store(last_.get(), std::memory_order_release);  // release: pairs with current()
 }
 
-void opened_store::close() { last_->close(); }
+void opened_store::close() {
+  automatic.reset();
+  last_->close();
+}
 
 void opened_store::refuse_lease() const {
   hold()->check_writable();

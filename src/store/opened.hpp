@@ -39,6 +39,7 @@
 #include "pool/pool_set.hpp"
 #include "store/beside/settled_point.hpp"
 #include "store/companion.hpp"
+#include "store/packed/compacting/automatic.hpp"
 #include "store/packed/current_pins.hpp"
 #include "store/read/checked_values.hpp"
 #include "store/shared_state.hpp"
@@ -47,6 +48,7 @@
 
 namespace icecore::detail {
 
+class pace;
 class store_core;
 
 /// The engine that was current when it was made, as long as this lives.
@@ -74,6 +76,8 @@ class [[gnu::visibility("hidden")]] opened_store {
   void begin(std::unique_ptr<store_core> first);
   /// store::compact()
   [[nodiscard]] compaction_report compact(const compaction_options& how);
+  /// The same at this pace.
+  [[nodiscard]] compaction_report compact(const compaction_options& how, pace& slow);
   /// Ends the session: store_core::close(). Nothing else runs.
   void close();
   /// A pin on the current engine.
@@ -124,6 +128,7 @@ class [[gnu::visibility("hidden")]] opened_store {
   std::atomic<std::uint32_t> extents_made{0};  ///< by compactions of this session: each has a seed of its own
   std::mutex companion_mutex;
   std::unique_ptr<store_companion> companion;
+  std::unique_ptr<automatic_compaction> automatic;  ///< null unless options::compaction says so
   mutable current_pins pins;  ///< its tables live as long as their pins, which may be longer than the store
 
  private:

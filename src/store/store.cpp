@@ -197,6 +197,13 @@ std::optional<tag_info> store::find_tag_at_time(std::int64_t time_ns) const {
 
 compaction_report store::compact(const compaction_options& how) { return opened().compact(how); }
 
+void store::pause_compaction() {
+  if (opened().automatic != nullptr) opened().automatic->pause();
+}
+void store::resume_compaction() {
+  if (opened().automatic != nullptr) opened().automatic->resume();
+}
+
 durability_info store::durability() const { return opened().pool->durability(); }
 statistics store::stats() const {
   const std::shared_lock same_engine(opened().replacing);

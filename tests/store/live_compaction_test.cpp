@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <csignal>
 #include <chrono>
+#include <csignal>
 #include <map>
 #include <mutex>
 #include <random>
@@ -300,6 +300,40 @@ TEST_P(LiveCompaction, a_kill_amid_it_loses_nothing_that_was_acknowledged) {
 
 INSTANTIATE_TEST_SUITE_P(EverySetting, LiveCompaction, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
+
+// ---- By itself ----
+
+TEST(AutomaticCompaction, keeps_what_is_not_packed_small_and_can_be_paused) {
+  const scratch folder(place::tmpfs);
+  options how;
+  how.durability = durability::none;
+  how.compaction = compaction_mode::automatic;
+  how.compaction_limits.young_bytes = 200'000;
+  store s(folder / "store.ice", how);
+  const auto write_until = [&](auto is_reached) {
+    const auto until = std::chrono::steady_clock::now() + 30s;
+    for (unsigned n = 0; !is_reached(); ++n) {
+      ASSERT_LT(std::chrono::steady_clock::now(), until);
+      for (unsigned i = 0; i < 100; ++i) s.insert(key_of(i), std::to_string(n) + std::string(100, 'v'));
+      s.tag();
+      std::this_thread::sleep_for(1ms);
+    }
+  };
+  write_until([&] { return s.stats().compactions >= 2; });
+  EXPECT_EQ(s.stats().compaction_failure, "");
+  EXPECT_GT(s.stats().packed_records, 1000U);
+  s.pause_compaction();
+  const std::uint64_t then = s.stats().compactions;
+  const std::uint64_t clock = s.clock();
+  write_until([&] { return s.clock() > clock + 300; });
+  EXPECT_LE(s.stats().compactions, then + 1);  // one may have been at its end
+  s.resume_compaction();
+  write_until([&] { return s.stats().compactions >= then + 2; });
+  const snapshot first = s.at(1);
+  EXPECT_EQ(first.find(key_of(3)), "0" + std::string(100, 'v'));
+  s.close();
+  EXPECT_TRUE(verify_file(folder / "store.ice").ok());
+}
 
 // ---- Who refuses ----
 

@@ -285,7 +285,12 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
                                    readers others = readers::read_beside) {
   const bool shares = !opening.shared_as.empty();
   const bool grows = opening.grow_in_background && opening.access == access::read_write;
+  const bool packs = opening.compaction == compaction_mode::automatic && opening.access == access::read_write &&
+                     others == readers::read_beside;
   require_deferrable(path, opening);
+  if (packs && shares) {
+    raise(errc::invalid_argument, "{}: a store that processes share is not packed automatically", path.native());
+  }
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
   }
@@ -297,6 +302,7 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
     auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
     if (grows) opened->current().grow_in_background();
     tell(others, *opened, opening);
+    if (packs) opened->automatic = std::make_unique<automatic_compaction>(*opened, opening.compaction_limits);
     return opened;
   }
   const memory_file file(opening.shared_as, O_CREAT | O_EXCL);

@@ -59,7 +59,10 @@ class live_packing final : packing {
     }
     choose_strata();
     report_.strata = core_->packed() == nullptr ? 0 : core_->packed()->all().size();
-    if (!is_anything_to_do()) return ended();
+    if (!is_anything_to_do()) {
+      if (!how_->dry_run) core_->sync();  // versions and tags without a record are durable then, too
+      return ended();
+    }
     if (how_->dry_run) {
       static_cast<void>(merge_all({0, low}, slow_));
       report_.versions_expired = newly_expired_;
@@ -222,9 +225,13 @@ class live_packing final : packing {
 }  // namespace
 
 compaction_report opened_store::compact(const compaction_options& how) {
+  pace slow(how.bytes_per_second);
+  return compact(how, slow);
+}
+
+compaction_report opened_store::compact(const compaction_options& how, pace& slow) {
   check(how);
   const std::scoped_lock one_at_a_time(compacting);
-  pace slow(how.bytes_per_second);
   constexpr unsigned tries = 3;
   for (unsigned n = 1;; ++n) {
     held_engine now = hold();
