@@ -111,7 +111,7 @@ bool forgotten_keys::are_in(std::string_view bytes) const {
 
 void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
   query_space space(pools, lock);
-  if (!space.ever_used()) return;
+  // Also where no query is kept any more: what was dropped before left its rows in free segments.
   for (const link head : space.heads([](link, const std::string&) {})) {
     const segment in = pools.segment_at(head);
     const std::string_view bytes(reinterpret_cast<const char*>(pools.at(in.first_record())),
