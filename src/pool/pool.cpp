@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -212,8 +213,10 @@ pool::pool(const std::filesystem::path& path, const options& opening, beside_wri
   map(whole_pages);
   base_ = mapping_->base();
   auto newest = newest_root(base_);
-  // the writer may be writing one page while the other is read, and then the other while the one is
-  for (int again = 0; !newest && again < 100; ++again) newest = newest_root(base_);
+  // The writer may be writing one page while the other is read, and then the other while the one is. When it closes the
+  // store, it writes a root and then cuts the file: a root that was read before names more than is there.
+  const auto is_too_old = [&] { return !newest || file_.size() < newest->file_size; };
+  for (int again = 0; is_too_old() && again < 100; ++again) newest = newest_root(base_);
   if (!newest) raise_no_root(base_);
   check_format(*newest);
   as.check(*newest, origin(), opening);
@@ -249,9 +252,18 @@ void pool::map(std::uint64_t size) {
 
 /// P4: recovery does not read behind the segments of a closed store. Where they end before the file does (in a store
 /// just made), the rest must be zero.
+/// What lies behind the size that the root names was left by a close or a growth that a kill cut off: it is not read.
 bool pool::is_zero_behind_its_end(const format::root& r) const noexcept {
-  return r.state != format::root_state::clean || r.used_end >= size() ||
-         all_zero(base_ + r.used_end, size() - r.used_end);
+  const std::uint64_t end = std::min(size(), r.file_size);
+  if (r.state != format::root_state::clean || r.used_end >= end) return true;
+  if (mapping_->how() != mapping::kind::observed) return all_zero(base_ + r.used_end, end - r.used_end);
+  // A writer may come and cut these pages off: then nothing is read, and the root is no longer this one.
+  std::array<std::byte, format::page_size> page;
+  for (std::uint64_t at = r.used_end; at < end; at += page.size()) {
+    if (!file_.read(page.data(), page.size(), at)) return true;
+    if (!all_zero(page.data(), page.size())) return false;
+  }
+  return true;
 }
 
 void pool::check_unused(const format::root& r, const options& opening) const {

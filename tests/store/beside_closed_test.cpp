@@ -302,6 +302,43 @@ TEST_P(BesideClosed, versions_never_change_while_writers_come_and_go) {
   EXPECT_GT(seen.size(), 2U);
 }
 
+TEST_P(BesideClosed, what_a_close_that_was_cut_off_left_behind_the_end_is_not_read) {
+  write("a", "1");
+  const std::string closed = read_file(path_);
+  write_file(path_, closed + std::string(1 << 20, 'x'));  // as if the file had not been cut yet
+  for (const options& how : {reading_alone(), by_default(), reading()}) EXPECT_EQ(store(path_, how).find("a"), "1");
+  write("b", "2");
+  EXPECT_EQ(store(path_, reading()).find("b"), "2");
+}
+
+TEST_P(BesideClosed, a_store_opens_while_writers_come_and_cut_its_file_at_the_end) {
+#ifdef ICECORE_UNDER_THREAD_SANITIZER
+  GTEST_SKIP() << "a child of a process with threads makes some of its own";
+#endif
+  const deadline soon("openings of a store that is opened and closed", 120s);
+  {
+    store first = writer();
+    first.insert("first", "x");
+    first.tag("settled");
+  }
+  const shared<std::atomic<bool>> done;
+  child writers([&] {
+    for (int session = 0; session < 40; ++session) {
+      store s = writer();
+      s.insert("key", std::string(session % 4 * 100'000, 'v'));
+    }
+    *done = true;
+    return 0;
+  });
+  int opened = 0;
+  while (!*done) {
+    EXPECT_EQ(store(path_, reading()).find("first"), "x");
+    ++opened;
+  }
+  EXPECT_EQ(writers.wait(), 0);
+  EXPECT_GT(opened, 0);
+}
+
 TEST_P(BesideClosed, a_writer_that_does_not_publish_says_so_at_once_and_is_followed_when_it_has_closed) {
   write("a", "1");
   store there(path_, reading());

@@ -37,6 +37,7 @@ class mapping {
   /// Gives back the addresses behind `size` bytes: nothing can be mapped there any more.
   void trim(std::uint64_t size) noexcept;
 
+  [[nodiscard]] kind how() const noexcept { return kind_; }
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
