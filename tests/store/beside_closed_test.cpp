@@ -1,5 +1,6 @@
 // Readers of a store that no process writes: they show all that it was closed with, keep no writer out, and what they
 // show never changes when writers come and go.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -309,6 +310,51 @@ TEST_P(BesideClosed, what_a_close_that_was_cut_off_left_behind_the_end_is_not_re
   for (const options& how : {reading_alone(), by_default(), reading()}) EXPECT_EQ(store(path_, how).find("a"), "1");
   write("b", "2");
   EXPECT_EQ(store(path_, reading()).find("b"), "2");
+}
+
+/// Locks a file as a process does that is to write it, and has not changed anything yet.
+class coming_writer {
+ public:
+  explicit coming_writer(const std::filesystem::path& file) : descriptor_(::open(file.c_str(), O_RDWR | O_CLOEXEC)) {
+    for (const auto& [from, bytes] : {std::pair{off_t{0}, observers}, std::pair{observers + 1, off_t{0}}}) {
+      struct flock l {};
+      l.l_type = F_WRLCK;
+      l.l_whence = SEEK_SET;
+      l.l_start = from;
+      l.l_len = bytes;
+      if (fcntl(descriptor_, F_OFD_SETLK, &l) != 0) throw std::runtime_error("another process has the file open");
+    }
+  }
+  ~coming_writer() { ::close(descriptor_); }
+  coming_writer(const coming_writer&) = delete;
+  coming_writer& operator=(const coming_writer&) = delete;
+
+ private:
+  static constexpr off_t observers = (off_t{1} << 62) - 2;  // docs/format.md
+  int descriptor_;
+};
+
+TEST_P(BesideClosed, a_reader_waits_for_a_writer_that_comes_and_shows_no_less_than_was_closed) {
+  {
+    store first = writer();
+    for (int i = 0; i < 5; ++i) {
+      first.insert("key", std::to_string(i));
+      static_cast<void>(first.tag());  // which is not published before the store is closed
+    }
+  }
+  for (const options& how : {reading(), by_default()}) {
+    auto coming = std::make_unique<coming_writer>(path_);
+    std::jthread goes([&] {
+      std::this_thread::sleep_for(30ms);
+      coming.reset();
+    });
+    {
+      store reader(path_, how);
+      EXPECT_EQ(reader.clock(), 6U);
+      EXPECT_EQ(reader.find("key"), "4");
+      EXPECT_EQ(reader.find("key", 1), "0");
+    }
+  }
 }
 
 TEST_P(BesideClosed, a_store_opens_while_writers_come_and_cut_its_file_at_the_end) {

@@ -152,6 +152,7 @@ std::unique_ptr<opened_store> open_beside_writer(const std::filesystem::path& pa
   const auto begin = std::chrono::steady_clock::now();
   auto pools = files_of_one_time(path, opening);
   settled_records before(*pools, 0);  // of whatever era: no record is read
+  if (before.are_of_closed_store()) return nullptr;
   const auto now = before.settled();
   if (!now && opening.never_locks && before.are_abandoned()) {
     raise(

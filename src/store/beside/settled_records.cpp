@@ -72,6 +72,13 @@ bool settled_records::are_abandoned() {
   return root && root->state != format::root_state::clean;
 }
 
+bool settled_records::are_of_closed_store() {
+  const auto root = newest_root(pool_->first().base());
+  if (!root || root->state != format::root_state::clean) return false;
+  pool_file& file = pool_->first().file();
+  return file.observe() && file.is_being_written();
+}
+
 std::vector<settled_part> settled_records::read(const settled_now& now, unsigned threads,
                                                 const progress_function& on_progress) {
   for (pool* p : pool_->files()) p->follow(now.ends[p->number()]);

@@ -78,6 +78,9 @@ class settled_records final : public segment_source {
   [[nodiscard]] bool are_withheld() const;
   /// Whether no process has the store open for writing, and the last one did not close it.
   [[nodiscard]] bool are_abandoned();
+  /// Whether the store is closed, but a process that is to write it has begun to open it, or has not ended yet. What
+  /// was settled last is less than what the store was closed with.
+  [[nodiscard]] bool are_of_closed_store();
   /// errc::damaged if a record that is certified is not there; errc::no_space if the files have outgrown the addresses
   /// that were reserved for them.
   [[nodiscard]] std::vector<settled_part> read(const settled_now& now, unsigned threads,
