@@ -25,7 +25,7 @@ namespace [[gnu::visibility("default")]] icecore {
 /// What none of the members wants goes; if none wants anything, everything stays.
 struct retention {
   bool tagged = false;                   ///< each version that has a tag with a name, a note or a time
-  std::uint64_t newest = 0;              ///< so many of the newest closed versions
+  std::uint64_t newest = 0;              ///< so many of the newest closed versions that can be read
   std::chrono::seconds younger_than{0};  ///< versions younger than this
   std::uint32_t hourly = 0;              ///< the newest tag of each of so many hours (UTC) that have a tag
   std::uint32_t daily = 0;               ///< the same for days
