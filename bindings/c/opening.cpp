@@ -34,6 +34,7 @@ options options_of(const icecore_options* given, const char* function) {
   opening.block_cache_bytes = set.block_cache_bytes;
   opening.grow_in_background = set.grow_in_background != 0;
   opening.beside_writer = set.beside_writer != 0;
+  opening.never_locks = set.never_locks != 0;
   opening.publish_settled = set.publish_settled != 0;
   opening.recovery_threads = set.recovery_threads;
   opening.placements = placements_of(set.placements, set.placement_count, function);

@@ -29,6 +29,7 @@ module icecore_c
     type(c_ptr) :: shared_as
     integer(c_int) :: crash, deferred_durability, grow_in_background, beside_writer, publish_settled
     integer(c_int64_t) :: block_cache_bytes
+    integer(c_int) :: never_locks
   end type icecore_options_c
 
   type, bind(c) :: icecore_tag_options_c

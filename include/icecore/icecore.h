@@ -176,6 +176,9 @@ typedef struct icecore_options {
   /* The memory for packed records that are compressed, inflated; 0 (default): an eighth of the machine's memory, but no
    * more than 1 GiB. icecore::options::block_cache_bytes says what goes beyond it. */
   uint64_t block_cache_bytes;
+  /* not 0, with ICECORE_ACCESS_READ_ONLY: never keep a process out that would write. What is shown then, and with which
+   * options this does not go: icecore::options::never_locks. */
+  int never_locks;
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */

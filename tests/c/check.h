@@ -2,6 +2,7 @@
 #ifndef ICECORE_TESTS_C_CHECK_H
 #define ICECORE_TESTS_C_CHECK_H
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -32,6 +32,7 @@ static const struct {
     TEST(opens_by_options_and_closes),
     TEST(a_large_store_grows_on_a_thread_that_can_be_turned_off),
     TEST(a_reader_beside_the_writer_shows_what_is_closed),
+    TEST(a_reader_that_never_locks_lets_writers_come),
     TEST(a_store_of_several_files_is_opened_by_its_first),
     TEST(a_store_is_shared_with_who_attaches_to_it),
     TEST(an_index_is_chosen_and_changed),

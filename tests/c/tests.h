@@ -5,6 +5,7 @@
 void opens_by_options_and_closes(void);
 void a_large_store_grows_on_a_thread_that_can_be_turned_off(void);
 void a_reader_beside_the_writer_shows_what_is_closed(void);
+void a_reader_that_never_locks_lets_writers_come(void);
 void a_store_of_several_files_is_opened_by_its_first(void);
 void a_store_is_shared_with_who_attaches_to_it(void);
 void an_index_is_chosen_and_changed(void);

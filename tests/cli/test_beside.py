@@ -36,3 +36,17 @@ def test_every_verb_that_reads_shows_what_the_process_that_writes_has_closed(sto
         assert run("put", loading, "key", "x", code=None).returncode == 4
         writer.stdin.close()
         writer.wait()
+
+
+def test_a_reader_that_never_locks_keeps_no_writer_out(store):
+    filled(store, {b"%06d" % i: b"v" * 100 for i in range(5000)})  # more than a pipe holds: the scan waits for us
+    for option in ([], ["--never-locks"]):
+        with subprocess.Popen([command(), "scan", store, *option], stdout=subprocess.PIPE) as reader:
+            assert reader.stdout.readline() == b"000000\t" + b"v" * 100 + b"\n"
+            written = run("put", store, "new", "value", code=None)
+            assert written.returncode == (0 if option else 4), written.stderr
+            shown = reader.stdout.read()
+        assert reader.returncode == 0 and shown.count(b"\n") == 4999 and b"new" not in shown
+    assert run("get", store, "new", "--never-locks").stdout == b"value"
+    refused = run("get", store, "new", "--never-locks", "--accept-damage", code=2).stderr
+    assert b"--never-locks" in refused and b"--accept-damage" in refused

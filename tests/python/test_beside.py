@@ -1,5 +1,6 @@
 """Reading beside the process that writes."""
 
+import pickle
 import subprocess
 import sys
 import time
@@ -78,3 +79,26 @@ def test_a_reader_can_ask_to_be_alone(tmp_path):
         writer.do("tag one")
         with pytest.raises(icecore.LockedError):
             icecore.open(path, "r", beside_writer=False)
+
+
+def test_a_reader_that_never_locks_keeps_no_writer_out(tmp_path):
+    path = tmp_path / "written.ice"
+    with icecore.open(path) as store:
+        store["a"] = "1"
+    with icecore.open(path, "r"), pytest.raises(icecore.LockedError):
+        icecore.open(path)
+    with icecore.open(path, "r", never_locks=True) as reader:
+        assert reader["a"] == b"1"
+        with icecore.open(path) as store:
+            store["a"] = "2"
+            store.tag("two")
+            assert reader["a"] == b"1"
+            reader.refresh()
+            assert reader["a"] == b"2"
+        again = pickle.loads(pickle.dumps(reader))
+        assert again["a"] == b"2"
+        with icecore.open(path) as store:  # what was sent never locks either
+            store["a"] = "3"
+        again.close()
+    with pytest.raises(icecore.InvalidArgumentError, match="never locks"):
+        icecore.open(path, "r", never_locks=True, accept_damage=True)

@@ -155,6 +155,18 @@ def test_a_reader_beside_the_writer_keeps_what_it_has_and_its_space_comes_back_l
         assert store.verify().ok and store["00500"] == value
 
 
+def test_the_memory_of_what_is_inflated_has_the_bound_that_is_asked_for(trained):
+    icecore.compact(trained, compression="zstd")
+    with open_store(trained, "r", block_cache_bytes=123_456) as store:
+        assert store.stats().block_cache_bytes_max == 123_456
+    with open_store(trained, "r") as store:
+        assert store.stats().block_cache_bytes_max > 123_456
+    with pytest.raises(icecore.InvalidArgumentError, match="block_cache_bytes"):
+        open_store(trained, "r", block_cache_bytes=-1)
+    with pytest.raises(TypeError, match="block_cache_bytes"):
+        open_store(trained, "r", block_cache_bytes=1.5)
+
+
 def test_progress_is_told_and_its_error_is_raised(path):
     count = 200_000
     with open_store(path) as store:

@@ -46,6 +46,7 @@ struct bounds_arguments {
 struct read_arguments {
   bool accept_copy = false;
   bool accept_damage = false;
+  bool never_locks = false;
   icecore::crash_kind crash = icecore::crash_kind::unknown;
   std::vector<std::string> placements{};  ///< PATH or PATH@NODE: where files of the store were moved to
 };

@@ -20,6 +20,7 @@ options reading(const read_arguments& read) {
   options opening;
   opening.accept_copy = read.accept_copy;
   opening.accept_damage = read.accept_damage;
+  opening.never_locks = read.never_locks;
   opening.crash = read.crash;
   opening.placements = placements_of(read.placements);
   opening.access = access::read_only;

@@ -101,7 +101,9 @@ void verb::add_placements(std::vector<std::string>& placements, const std::strin
 void verb::add_reading(read_arguments& read) {
   add_flag("--accept-copy", read.accept_copy,
            "Read a file that was copied before its writer closed it (the writer was dead by then)");
-  add_flag("--accept-damage", read.accept_damage, "Read the intact part of a damaged store; reading the rest fails");
+  const option damaged = add_flag("--accept-damage", read.accept_damage,
+                                  "Read the intact part of a damaged store; reading the rest fails");
+  add_flag("--never-locks", read.never_locks, "Never keep a process out that would write").excludes(damaged);
   add_crash(read.crash);
   add_moved(read.placements);
 }

@@ -23,9 +23,11 @@ _READING = (
     "accept_copy",
     "accept_damage",
     "beside_writer",
+    "block_cache_bytes",
     "crash",
     "huge_pages",
     "lookup_cache_bytes",
+    "never_locks",
     "placements",
     "recovery_threads",
 )

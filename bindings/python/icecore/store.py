@@ -52,8 +52,10 @@ _DEFAULTS: dict[str, Any] = {
     "index": "btree",
     "change_index": False,
     "lookup_cache_bytes": _LOOKUP_CACHE_BYTES,
+    "block_cache_bytes": 0,
     "grow_in_background": True,
     "beside_writer": True,
+    "never_locks": False,
     "publish_settled": True,
     "recovery_threads": 0,
     "placements": (),
@@ -97,8 +99,10 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         index: str = "btree",
         change_index: bool = False,
         lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
+        block_cache_bytes: int = 0,
         grow_in_background: bool = True,
         beside_writer: bool = True,
+        never_locks: bool = False,
         publish_settled: bool = True,
         recovery_threads: int = 0,
         placements: Placements = (),
@@ -133,8 +137,10 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
                 INDEXES.index(o["index"]),
                 bool(o["change_index"]),
                 checks.whole_number(o["lookup_cache_bytes"], "lookup_cache_bytes"),
+                checks.whole_number(o["block_cache_bytes"], "block_cache_bytes"),
                 bool(o["grow_in_background"]),
                 bool(o["beside_writer"]),
+                bool(o["never_locks"]),
                 bool(o["publish_settled"]),
                 columns.thread_count(o["recovery_threads"]),
                 placement_list(o["placements"]),
@@ -312,8 +318,10 @@ def open(  # named like the built-in function, as users expect
     index: str = "btree",
     change_index: bool = False,
     lookup_cache_bytes: int = _LOOKUP_CACHE_BYTES,
+    block_cache_bytes: int = 0,
     grow_in_background: bool = True,
     beside_writer: bool = True,
+    never_locks: bool = False,
     publish_settled: bool = True,
     recovery_threads: int = 0,
     placements: Placements = (),
@@ -340,12 +348,15 @@ def open(  # named like the built-in function, as users expect
     ``change_index`` (and write access) an existing store gets this index, built anew.
 
     ``lookup_cache_bytes``: the maximum size of the lookup cache, a table of entries found or inserted lately; it grows
-    with the number of keys looked up. 0: no table.
+    with the number of keys looked up. 0: no table. ``block_cache_bytes``: the memory for packed records that are
+    compressed, inflated: when there is more, what was not read lately is given back, but not what values, snapshots and
+    iterators that live have shown. 0: an eighth of the machine's memory, but no more than 1 GiB.
 
     ``grow_in_background``: a thread takes memory and grows the file before writers need it, once the file has 8 MiB.
     ``beside_writer`` (with ``'r'``): where another process writes the store, show its settled versions: those that are
     closed, and that no write under way can still belong to. ``refresh()`` shows what was settled since. False: raises
-    ``LockedError``. ``publish_settled`` (with write access): tell such readers what is settled, about every 50 ms.
+    ``LockedError``. ``never_locks`` (with ``'r'``): never keep a process out that would write. What a closed store holds
+    is then read as if beside a writer: finds take longer, and ``accept_damage`` is refused. ``publish_settled`` (with write access): tell such readers what is settled, about every 50 ms.
 
     ``accept_copy`` opens a copy of a file that its writer had not closed. ``accept_damage`` (with ``'r'``) opens a
     damaged store: reads of lost data raise ``DamagedError`` if it is known whose the data was.
@@ -389,8 +400,10 @@ def open(  # named like the built-in function, as users expect
         index=index,
         change_index=change_index,
         lookup_cache_bytes=lookup_cache_bytes,
+        block_cache_bytes=block_cache_bytes,
         grow_in_background=grow_in_background,
         beside_writer=beside_writer,
+        never_locks=never_locks,
         publish_settled=publish_settled,
         recovery_threads=recovery_threads,
         placements=placements,

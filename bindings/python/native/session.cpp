@@ -20,6 +20,7 @@ session::session(const std::filesystem::path& path, const options& opening)
     o.accept_copy = opening.accept_copy;
     o.huge_pages = opening.huge_pages;
     o.lookup_cache_bytes = opening.lookup_cache_bytes;
+    o.block_cache_bytes = opening.block_cache_bytes;
     o.placements = opening.placements;
     o.recovery_threads = opening.recovery_threads;
   }

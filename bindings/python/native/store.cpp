@@ -107,8 +107,10 @@ struct opening {
   int index;
   bool change_index;
   std::uint64_t lookup_cache_bytes;
+  std::uint64_t block_cache_bytes;
   bool grow_in_background;
   bool beside_writer;
+  bool never_locks;
   bool publish_settled;
   unsigned recovery_threads;
   std::vector<placement> placements;
@@ -130,8 +132,10 @@ store_object open_store(const opening& asked, progress_like on_progress) {
   o.index = static_cast<icecore::index_kind>(asked.index);
   o.change_index = asked.change_index;
   o.lookup_cache_bytes = asked.lookup_cache_bytes;
+  o.block_cache_bytes = asked.block_cache_bytes;
   o.grow_in_background = asked.grow_in_background;
   o.beside_writer = asked.beside_writer;
+  o.never_locks = asked.never_locks;
   o.publish_settled = asked.publish_settled;
   o.recovery_threads = asked.recovery_threads;
   o.placements = asked.placements;
@@ -338,9 +342,9 @@ store_class bind_store(nb::module_& m) {
       "__init__",
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
          bool deferred_durability, bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index,
-         bool change_index, std::uint64_t lookup_cache_bytes, bool grow_in_background, bool beside_writer,
-         bool publish_settled, unsigned recovery_threads, const placement_pairs& placements, const nb::bytes& shared_as,
-         bool at_first_use, progress_like on_progress) {
+         bool change_index, std::uint64_t lookup_cache_bytes, std::uint64_t block_cache_bytes, bool grow_in_background,
+         bool beside_writer, bool never_locks, bool publish_settled, unsigned recovery_threads,
+         const placement_pairs& placements, const nb::bytes& shared_as, bool at_first_use, progress_like on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
@@ -354,8 +358,10 @@ store_class bind_store(nb::module_& m) {
                                                    index,
                                                    change_index,
                                                    lookup_cache_bytes,
+                                                   block_cache_bytes,
                                                    grow_in_background,
                                                    beside_writer,
+                                                   never_locks,
                                                    publish_settled,
                                                    recovery_threads,
                                                    placements_of(placements),
@@ -366,8 +372,9 @@ store_class bind_store(nb::module_& m) {
       nb::arg("path"), nb::arg("access"), nb::arg("creation"), nb::arg("durability"), nb::arg("emulate_durability"),
       nb::arg("deferred_durability"), nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"),
       nb::arg("huge_pages"), nb::arg("index"), nb::arg("change_index"), nb::arg("lookup_cache_bytes"),
-      nb::arg("grow_in_background"), nb::arg("beside_writer"), nb::arg("publish_settled"), nb::arg("recovery_threads"),
-      nb::arg("placements"), nb::arg("shared_as"), nb::arg("at_first_use"), nb::arg("on_progress").none());
+      nb::arg("block_cache_bytes"), nb::arg("grow_in_background"), nb::arg("beside_writer"), nb::arg("never_locks"),
+      nb::arg("publish_settled"), nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("shared_as"),
+      nb::arg("at_first_use"), nb::arg("on_progress").none());
   c.def(
       "_close", [](store_object& self) { std::shared_ptr(self.owner)->close(); },
       "Makes everything durable, as far as the device can, and releases the file and its locks. Waits for calls\n"
