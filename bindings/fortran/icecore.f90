@@ -28,13 +28,16 @@ module icecore
   use icecore_support
   use icecore_reading
   use icecore_batches
+  use icecore_upkeep
   implicit none
   private
   public :: int8, int32, int64, real32, real64
+  public :: icecore_retention, icecore_forget_report, icecore_compaction_report, icecore_compact
   public :: icecore_readable, icecore_snapshot, icecore_cursor, icecore_batch, icecore_library
   public :: ICECORE_OK, ICECORE_INVALID_ARGUMENT, ICECORE_KEY_TOO_LONG, ICECORE_VALUE_TOO_LARGE, ICECORE_NOT_A_STORE
   public :: ICECORE_DAMAGED, ICECORE_LOCKED, ICECORE_NO_SPACE, ICECORE_VERSION_NOT_CLOSED, ICECORE_UNKNOWN_TAG
   public :: ICECORE_TAG_EXISTS, ICECORE_IS_READ_ONLY, ICECORE_CLOSED, ICECORE_NO_SUCH_STORE, ICECORE_STORE_EXISTS
+  public :: ICECORE_VERSION_EXPIRED
 
   ! A version's number: from 1 upwards, one more with each tag. 0: no version.
   integer, parameter, public :: icecore_version = int64
@@ -70,6 +73,10 @@ module icecore
     procedure :: at => store_at
     procedure :: history => store_history
     procedure :: diff => store_diff
+    procedure :: set_retention => store_set_retention
+    procedure :: get_retention => store_get_retention
+    procedure :: is_expired => store_is_expired
+    procedure :: forget => store_forget
     final :: store_release
   end type icecore_store
 
@@ -379,6 +386,50 @@ contains
     else
       call report(icecore_latest(self%handle, snapshot%handle), stat, message)
     end if
+  end subroutine
+
+  ! ---- What is kept and forgotten ----
+
+  ! From the next icecore_compact() on. Durable when it returns.
+  subroutine store_set_retention(self, retention, stat, message)
+    class(icecore_store), intent(in) :: self
+    type(icecore_retention), intent(in) :: retention
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    if (is_missing(self%handle, 'the store', stat, message)) return
+    call set_retention_of(self%handle, retention, stat, message)
+  end subroutine
+
+  subroutine store_get_retention(self, retention, stat, message)
+    class(icecore_store), intent(in) :: self
+    type(icecore_retention), intent(out) :: retention
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    if (is_missing(self%handle, 'the store', stat, message)) return
+    call get_retention_of(self%handle, retention, stat, message)
+  end subroutine
+
+  ! Whether icecore_compact() gave the version up: reading it is ICECORE_VERSION_EXPIRED.
+  logical function store_is_expired(self, version, stat, message) result(expired)
+    class(icecore_store), intent(in) :: self
+    integer(icecore_version), intent(in) :: version
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    expired = .false.
+    if (is_missing(self%handle, 'the store', stat, message)) return
+    expired = is_expired_in(self%handle, version, stat, message)
+  end function
+
+  ! Removes keys, and those that begin with a prefix, and has the next icecore_compact() erase them from all versions.
+  ! `key` and `prefix` are taken as they are, elements of `keys` and `prefixes` without their trailing blanks.
+  subroutine store_forget(self, key, prefix, keys, prefixes, note, told, stat, message)
+    class(icecore_store), intent(in) :: self
+    character(len=*), intent(in), optional :: key, prefix, keys(:), prefixes(:), note
+    type(icecore_forget_report), intent(out), optional :: told
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    if (is_missing(self%handle, 'the store', stat, message)) return
+    call forget_in(self%handle, key, prefix, keys, prefixes, note, told, stat, message)
   end subroutine
 
   ! ---- Histories and differences ----

@@ -25,6 +25,9 @@ program store_test
   case ('errors_have_a_number_and_a_message'); call errors_have_a_number_and_a_message()
   case ('what_is_not_open_says_so'); call what_is_not_open_says_so()
   case ('objects_outlive_their_store'); call objects_outlive_their_store()
+  case ('versions_that_are_not_kept_expire'); call versions_that_are_not_kept_expire()
+  case ('what_is_forgotten_is_in_no_version'); call what_is_forgotten_is_in_no_version()
+  case ('what_cannot_be_kept_or_packed_says_why'); call what_cannot_be_kept_or_packed_says_why()
   case ('an_error_that_nobody_asks_for_ends_the_program'); call an_error_that_nobody_asks_for_ends_the_program()
   case default; error stop 'no such case'
   end select
@@ -390,6 +393,104 @@ contains
     call expect(.not. there .and. stat == ICECORE_CLOSED, 'a cursor of a closed store')
     call store%open(path)
     call expect(store%contains('key'), 'the file is free again')
+  end subroutine
+
+  subroutine versions_that_are_not_kept_expire()
+    type(icecore_store) :: store
+    type(icecore_snapshot) :: then
+    type(icecore_retention) :: kept
+    type(icecore_compaction_report) :: told
+    character(len=:), allocatable :: value
+    integer :: i, stat
+    call store%open(path)
+    do i = 1, 9
+      call store%insert('key', achar(iachar('0') + i))
+      call store%tag()
+    end do
+    call store%get_retention(kept)
+    call expect(.not. kept%tagged .and. kept%newest == 0, 'all are kept')
+    call store%set_retention(icecore_retention(newest=2, younger_than_seconds=0, hourly=3, weekly=5))
+    call store%get_retention(kept)
+    call expect(kept%newest == 2 .and. kept%hourly == 3 .and. kept%daily == 0 .and. kept%weekly == 5, 'as it was set')
+    call store%close()
+    call icecore_compact(path, told, dry_run=.true., threads=1)
+    call expect(.not. told%packed .and. told%versions_expired == 7 .and. told%records_dropped == 7, 'what would go')
+    call store%open(path)
+    call expect(.not. store%is_expired(7_int64), 'nothing has gone')
+    call store%close()
+    call icecore_compact(path, told, compression_level=3)
+    call expect(told%packed .and. told%versions_expired == 7 .and. told%records == 2 .and. told%strata == 1, 'what went')
+    call expect(told%erased .and. told%up_to == 9 .and. told%keys == 1 .and. told%bytes_written > 0, 'the rest of it')
+    call store%open(path)
+    call expect(store%is_expired(7_int64) .and. .not. store%is_expired(8_int64), 'seven have expired')
+    call store%at(then, version=7_int64, stat=stat)
+    call expect(stat == ICECORE_VERSION_EXPIRED, 'an expired version')
+    call store%at(then, version=8_int64)
+    call then%find('key', value)
+    call expect(value == '8', 'a version that is kept')
+    call store%close()
+    call icecore_compact(path, told, whole=.true.)
+    call expect(told%packed, 'whole packs once more what is compressed')
+  end subroutine
+
+  subroutine what_is_forgotten_is_in_no_version()
+    type(icecore_store) :: store
+    type(icecore_snapshot) :: then
+    type(icecore_forget_report) :: told
+    integer(icecore_version) :: version
+    character(len=:), allocatable :: note
+    character(len=7) :: users(2)
+    call store%open(path)
+    call store%insert('user/1', 'a')
+    call store%insert('user/22', 'b')
+    call store%insert('list/1', 'c')
+    call store%insert('blank ', 'd')
+    call store%insert('blank', 'stays')
+    call store%tag('all')
+    users = [character(len=7) :: 'user/1', 'user/22']
+    call store%forget(key='blank ', keys=users, prefix='list/', note='case 7', told=told)
+    call expect(told%keys == 4 .and. told%tag == 'forgotten-1' .and. told%up_to == 2, 'what was forgotten')
+    call store%find_tag('forgotten-1', version, note)
+    call expect(version > 1 .and. note == '4 keys: case 7', 'its tag')
+    call store%forget(prefixes=['no such '])
+    call store%close()
+    call icecore_compact(path)
+    call store%open(path)
+    call store%at(then, tag='all')
+    call expect(.not. then%contains('user/1') .and. .not. then%contains('user/22'), 'the elements')
+    call expect(.not. then%contains('list/1') .and. .not. then%contains('blank '), 'the prefix and the key')
+    call expect(then%contains('blank'), 'the rest')
+  end subroutine
+
+  subroutine what_cannot_be_kept_or_packed_says_why()
+    type(icecore_store) :: store
+    type(icecore_retention) :: kept
+    character(len=500) :: message
+    integer :: stat
+    call store%set_retention(kept, stat=stat, message=message)
+    call expect(stat == ICECORE_CLOSED .and. index(message, 'not open') > 0, 'no store')
+    call store%get_retention(kept, stat=stat)
+    call expect(stat == ICECORE_CLOSED, 'no store to ask')
+    call store%forget(key='key', stat=stat)
+    call expect(stat == ICECORE_CLOSED, 'no store to forget')
+    call expect(.not. store%is_expired(1_int64, stat=stat) .and. stat == ICECORE_CLOSED, 'no store that expires')
+    call icecore_compact(path, stat=stat, message=message)
+    call expect(stat == ICECORE_NO_SUCH_STORE .and. index(message, trim(path)) > 0, 'nothing to pack')
+    call store%open(path)
+    call icecore_compact(path, stat=stat)
+    call expect(stat == ICECORE_LOCKED, 'it is open')
+    kept%daily = -1
+    call store%set_retention(kept, stat=stat, message=message)
+    call expect(stat == ICECORE_INVALID_ARGUMENT .and. index(message, 'negative') > 0, 'less than nothing')
+    call store%forget(stat=stat)
+    call expect(stat == ICECORE_INVALID_ARGUMENT, 'nothing is named')
+    call store%close()
+    call icecore_compact(path, compression_level=20, stat=stat, message=message)
+    call expect(stat == ICECORE_INVALID_ARGUMENT .and. index(message, 'compression_level') > 0, 'a level')
+    call icecore_compact(path, threads=-1, stat=stat)
+    call expect(stat == ICECORE_INVALID_ARGUMENT, 'threads')
+    call icecore_compact(trim(path) // achar(0) // 'x', stat=stat)
+    call expect(stat == ICECORE_INVALID_ARGUMENT, 'a path with char(0)')
   end subroutine
 
   subroutine an_error_that_nobody_asks_for_ends_the_program()
