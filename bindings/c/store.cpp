@@ -47,6 +47,8 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
   result.block_cache_bytes = now.block_cache_bytes;
   result.block_cache_hits = now.block_cache_hits;
   result.block_cache_misses = now.block_cache_misses;
+  result.keys_at_least = now.keys_at_least;
+  result.free_bytes = now.free_bytes;
   return result;
 }
 

@@ -471,12 +471,12 @@ int icecore_durability(const icecore_store* store, icecore_durability_info* info
 /* Sizes and counts. Bytes are bytes of the pool file unless the comment says otherwise. */
 typedef struct icecore_statistics {
   size_t struct_size;
-  uint64_t keys;            /* keys ever inserted, including removed ones */
+  uint64_t keys;            /* keys ever inserted, including removed ones; no fewer than there are (options.hpp) */
   uint64_t records;         /* inserts and removes of all versions */
   uint64_t removes;         /* the removes among these records */
   uint64_t tags;            /* named or timed tags */
   icecore_version clock;    /* the version that a write now belongs to */
-  uint64_t key_bytes;       /* key bytes, each key counted once */
+  uint64_t key_bytes;       /* key bytes, of `keys` */
   uint64_t value_bytes;     /* value bytes of all records */
   uint64_t used_bytes;      /* records with headers and padding, tags, batches, segment headers */
   uint64_t file_bytes;      /* size of the pool file */
@@ -499,6 +499,8 @@ typedef struct icecore_statistics {
   uint64_t block_cache_bytes;     /* inflated now, in memory */
   uint64_t block_cache_hits;      /* a block was read for the first time, and was inflated already */
   uint64_t block_cache_misses;    /* it had to be inflated */
+  uint64_t keys_at_least;         /* no more keys than there are; equal to `keys` where that is exact */
+  uint64_t free_bytes;            /* of file_bytes, what nothing has taken */
 } icecore_statistics;
 
 /* The caller sets statistics->struct_size to sizeof(icecore_statistics). */

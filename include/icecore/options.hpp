@@ -143,7 +143,7 @@ struct options {
   /// to one user: attaching through a file that another user owns or may write is errc::permission.
   /// Attached processes find, insert, remove, apply batches, read snapshots, histories and tags, verify() and ask for
   /// stats() without the help of the process that opened the store. Only the opener can close versions with a name,
-  /// close any version under tag durability, sync(), lose(), and make a checkpoint().
+  /// close any version under tag durability, lose(), make a checkpoint() and, but under operation durability, sync().
   /// Attached processes release the store before the opener closes it; their later operations throw errc::closed. While
   /// the store is shared, its pool can grow to 1 TiB, or to its size at opening plus 1 GiB if that is more. If one of
   /// the processes is killed, even during a write, the others go on if the index is the persistent one; if the opener
@@ -258,15 +258,19 @@ struct file_statistics {
 
 /// Sizes and counts. Bytes are bytes of the pool file unless the comment says otherwise.
 struct statistics {
-  std::uint64_t keys;                   ///< keys ever inserted, including removed ones
+  /// Keys ever inserted, including removed ones. No fewer than there are: a key counts in each stratum that has it, and
+  /// once if it was written since it was packed. Exact if nothing is packed, or all of it is in one stratum.
+  std::uint64_t keys;
+  std::uint64_t keys_at_least;          ///< no more than there are; equal to `keys` where that is exact
   std::uint64_t records;                ///< inserts and removes of all versions
   std::uint64_t removes;                ///< the removes among these records
   std::uint64_t tags;                   ///< named or timed tags
   version clock;                        ///< the version that a write now belongs to
-  std::uint64_t key_bytes;              ///< key bytes, each key counted once
+  std::uint64_t key_bytes;              ///< key bytes, of `keys`
   std::uint64_t value_bytes;            ///< value bytes of all records
   std::uint64_t used_bytes;             ///< records with their headers and padding, tags, batches, segment headers
   std::uint64_t file_bytes;             ///< size of the pool file, or of all pool files together
+  std::uint64_t free_bytes;             ///< of these, what nothing has taken: later writes do, or the file is cut
   std::uint64_t index_bytes;            ///< memory used by the index and the lookup cache
   std::uint64_t packed_keys;            ///< of `keys`, those that are packed: a key counts in each stratum that has it
   std::uint64_t packed_records;         ///< of `records`, those that are packed

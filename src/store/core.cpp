@@ -197,10 +197,13 @@ statistics store_core::stats() const {
   }
   const format::root root = pool_->roots().read();
   statistics s{};
-  s.keys = totals.keys;
+  s.keys = s.keys_at_least = totals.keys;
   s.records = totals.inserts + totals.removes;
   s.removes = totals.removes;
   if (packed_ != nullptr) {
+    for (const stratum::strata::range& each : packed_->all()) {
+      s.keys_at_least = std::max(s.keys_at_least, packed_->keys_in(each));
+    }
     s.keys += packed_->keys();
     s.records += packed_->records();
     s.removes += packed_->removals();
@@ -227,10 +230,12 @@ statistics store_core::stats() const {
     const pool* p = pool_->find(n);
     if (p == nullptr) continue;
     s.files.push_back({p->file().path().native(), pool_->node_of(n), p->file().size(), p->used_end()});
+    s.free_bytes += p->file().size() - p->used_end() + p->free_bytes();
     s.used_bytes += s.files.back().used_bytes - format::first_segment_offset - p->free_bytes();
     s.file_bytes += s.files.back().file_bytes;
   }
   s.used_bytes -= free_in_segments;
+  s.free_bytes += free_in_segments;
   s.index_bytes = index_->memory_bytes() + lookups_->bytes();
   s.recovery_seconds = recovery_seconds_;
   s.recovered_from_crash = recovered_from_crash_;

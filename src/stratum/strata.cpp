@@ -24,6 +24,12 @@ strata::strata(std::vector<packed_extent> all, std::shared_ptr<frame_cache> fram
   }
 }
 
+std::uint64_t strata::keys_in(const range& stratum) const noexcept {
+  std::uint64_t keys = 0;
+  for (std::uint32_t i = stratum.begin; i < stratum.end; ++i) keys += extent_at(i).header().keys - (goes_on(i) ? 1 : 0);
+  return keys;
+}
+
 std::uint32_t strata::extent_for(const range& of, std::string_view key, version v) const {
   const auto firsts = std::span(firsts_).subspan(of.begin, of.end - of.begin);
   const auto behind = std::ranges::upper_bound(firsts, key, {}, &first_record::key);

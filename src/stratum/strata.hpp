@@ -47,6 +47,12 @@ struct packed_extent {
 
 class strata {
  public:
+  /// A stratum's extents: from `begin` to before `end`.
+  struct range {
+    std::uint32_t begin;
+    std::uint32_t end;
+  };
+
   /// In the order of strata, then of keys. No block is read.
   explicit strata(std::vector<packed_extent> all, std::shared_ptr<frame_cache> frames = nullptr);
 
@@ -74,16 +80,13 @@ class strata {
 
   [[nodiscard]] const extent& extent_at(std::uint32_t i) const noexcept { return *extents_[i].bytes; }
   [[nodiscard]] std::uint32_t extents() const noexcept { return static_cast<std::uint32_t>(extents_.size()); }
-  /// A stratum's extents: from `begin` to before `end`.
-  struct range {
-    std::uint32_t begin;
-    std::uint32_t end;
-  };
   [[nodiscard]] const std::vector<range>& all() const noexcept { return strata_; }
   [[nodiscard]] std::uint32_t stratum_of(std::uint32_t extent) const noexcept { return extents_[extent].stratum; }
 
   /// A key that lies in several strata counts in each.
   [[nodiscard]] std::uint64_t keys() const noexcept { return keys_; }
+  /// Of one stratum, each key once.
+  [[nodiscard]] std::uint64_t keys_in(const range& stratum) const noexcept;
   [[nodiscard]] std::uint64_t records() const noexcept { return records_; }
   [[nodiscard]] std::uint64_t removals() const noexcept { return removals_; }
   [[nodiscard]] std::uint64_t key_bytes() const noexcept { return key_bytes_; }

@@ -60,7 +60,10 @@ void a_packed_store_shows_what_it_did(void) {
   CHECK(after.strata == 1 && after.packed_keys == 1000 && after.packed_records == before.records);
   CHECK(after.packed_bytes > 0 && after.records == before.records && after.removes == before.removes);
   CHECK(after.keys == before.keys && after.clock == 3 && after.format_major == 4);
+  CHECK(after.keys_at_least == 1000 && after.free_bytes + after.used_bytes < after.file_bytes);
   OK(insert_number(store, 0, "third"));
+  OK(icecore_stats(store, &after));
+  CHECK(after.keys == 1001 && after.keys_at_least == 1000);
   OK(icecore_close(store));
 
   /* The large stratum stays as it is, unless the whole store is to be packed. */

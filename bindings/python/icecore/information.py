@@ -172,7 +172,8 @@ class Statistics:
 
     path: str
     pool_id: str
-    keys: int  #: keys ever inserted, including removed ones
+    keys: int  #: keys ever inserted, including removed ones; one that lies in several strata counts in each
+    keys_at_least: int  #: no more keys than there are; equal to ``keys`` where that is exact
     records: int  #: inserts and removes of all versions
     removes: int
     tags: int  #: named or timed ones
@@ -181,6 +182,7 @@ class Statistics:
     value_bytes: int
     used_bytes: int
     file_bytes: int
+    free_bytes: int  #: of ``file_bytes``, what nothing has taken
     index_bytes: int  #: memory used by the index and the lookup cache
     packed_keys: int  #: of ``keys``, those that are packed; a key counts in each stratum that has it
     packed_records: int  #: of ``records``, those that are packed

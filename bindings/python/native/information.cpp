@@ -43,6 +43,7 @@ nb::dict dict_of(const statistics& s) {
   d["path"] = path_text(s.path);
   d["pool_id"] = s.pool_id;
   d["keys"] = s.keys;
+  d["keys_at_least"] = s.keys_at_least;
   d["records"] = s.records;
   d["removes"] = s.removes;
   d["tags"] = s.tags;
@@ -51,6 +52,7 @@ nb::dict dict_of(const statistics& s) {
   d["value_bytes"] = s.value_bytes;
   d["used_bytes"] = s.used_bytes;
   d["file_bytes"] = s.file_bytes;
+  d["free_bytes"] = s.free_bytes;
   d["index_bytes"] = s.index_bytes;
   d["packed_keys"] = s.packed_keys;
   d["packed_records"] = s.packed_records;

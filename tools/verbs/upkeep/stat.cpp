@@ -102,10 +102,11 @@ void print_json(const statistics& s, const kept_versions& versions) {
   json_object line;
   line.bytes("path", s.path).bytes("pool_id", s.pool_id);
   line.bytes("format", fmt::format("{}.{}", s.format_major, s.format_minor)).bytes("index", index_name(s.index));
-  line.add("clock", s.clock).add("keys", s.keys).add("records", s.records);
+  line.add("clock", s.clock).add("keys", s.keys).add("keys_at_least", s.keys_at_least).add("records", s.records);
   line.add("inserts", s.records - s.removes).add("removes", s.removes).add("tags", s.tags);
   line.add("key_bytes", s.key_bytes).add("value_bytes", s.value_bytes).add("used_bytes", s.used_bytes);
   line.add("file_bytes", s.file_bytes)
+      .add("free_bytes", s.free_bytes)
       .add("index_bytes", s.index_bytes)
       .add("huge_page_bytes", process_huge_page_bytes());
   line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
@@ -150,7 +151,8 @@ void print_table(const statistics& s, const kept_versions& versions) {
     line("", fmt::format("and {} more ranges", grouped(versions.expired.size() - expired_lines_max)));
   }
   line("keeps", in_words(versions.policy));
-  line("keys", grouped(s.keys));
+  line("keys", s.keys == s.keys_at_least ? grouped(s.keys)
+                                         : fmt::format("{} to {}", grouped(s.keys_at_least), grouped(s.keys)));
   line("records", fmt::format("{}  ({} inserts, {} removes)", grouped(s.records), grouped(s.records - s.removes),
                               grouped(s.removes)));
   line("tags", fmt::format("{}  (named or timed)", grouped(s.tags)));
@@ -159,7 +161,7 @@ void print_table(const statistics& s, const kept_versions& versions) {
   line("overhead", bytes_in_words(s.used_bytes > content ? s.used_bytes - content : 0));
   line("used in the file",
        fmt::format("{}, {:.1f} B a key", bytes_in_words(s.used_bytes), bytes_a_key(s.used_bytes, s)));
-  line("file size", bytes_in_words(s.file_bytes));
+  line("file size", fmt::format("{}, {} of it free", bytes_in_words(s.file_bytes), bytes_in_words(s.free_bytes)));
   for (const file_statistics& f : s.files) {
     if (s.files.size() == 1) break;
     line("  file", fmt::format("{}: {}, {} used{}", shown(f.path), bytes_in_words(f.file_bytes),
