@@ -371,8 +371,8 @@ def open(  # named like the built-in function, as users expect
 
     ``shared_as``: a file on a memory file system such as ``/dev/shm``, which must not exist yet. The store is shared
     through it with other processes of this machine, which open the store with the mode ``'attached'`` and the same
-    ``shared_as``. Only the sharing process can make tags with a name, ``sync()`` and make a ``checkpoint()``. When it
-    has closed the store, the others get ``ClosedError``.
+    ``shared_as``. Only the sharing process can make tags with a name, make a ``checkpoint()`` and, except under
+    ``'operation'`` durability, ``sync()``. When it has closed the store, the others get ``ClosedError``.
 
     ``recovery_threads``: 0 for all cores. A long opening calls ``on_progress(what, done, total, unit)``.
 

@@ -243,7 +243,8 @@ version store_core::durable_up_to() const {
 
 void store_core::sync() {
   check_writable();
-  check_first();
+  // where no root has to say what is durable, any process may do it
+  if (pool_->durability().mode != durability::operation) check_first();
   if (synced_ != nullptr) return opened_->deferred_syncs.run([this] { sync_deferred(); });
   pool_->persist().verify_file_sizes();
   if (pool_->durability().mode == durability::operation) {
