@@ -326,6 +326,11 @@ template <template <class> class Engine, class Heads, class Own>
 [[nodiscard]] std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& path,
                                                                const options& opening);
 
+/// Opens what was written since the store was packed, for reading: what is packed is left out, and may be damaged. The
+/// store is an engine<rebuilt_heads> if `opening` accepts damage.
+[[nodiscard]] std::unique_ptr<opened_store> open_young_generation(const std::filesystem::path& path,
+                                                                  const options& opening);
+
 /// Calls `f` with `core` as the engine it is.
 template <class F>
 decltype(auto) with_engine(const store_core& core, F&& f) {

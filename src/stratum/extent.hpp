@@ -158,6 +158,10 @@ class extent {
   [[nodiscard]] std::uint32_t blocks() const noexcept { return fence_.blocks(); }
   /// How many keys the block has; it is not read.
   [[nodiscard]] std::uint32_t keys_in(std::uint32_t block) const noexcept { return fence_.block_at(block).keys; }
+  /// Where the block begins on media, or the frame that has it, from the extent's start.
+  [[nodiscard]] std::uint64_t media_place(std::uint32_t block) const noexcept;
+  /// At most the block's first key, which it is if the block goes on; greater than every key before that.
+  [[nodiscard]] std::string_view separator(std::uint32_t block) const noexcept { return fence_.separator(block); }
   /// The block, checked (E1).
   [[nodiscard]] block block_at(std::uint32_t i) const {
     const std::uint64_t word = checked_[i / 64].load(std::memory_order_acquire);  // E1
@@ -180,8 +184,6 @@ class extent {
   [[nodiscard]] const char* block_fails(std::uint32_t i) const noexcept;
   /// The same of a block that may have to be inflated.
   [[nodiscard]] std::optional<std::string> inflated_block_fails(std::uint32_t i) const;
-  /// Where block i begins on media, or the frame that has it, from the extent's start.
-  [[nodiscard]] std::uint64_t media_place(std::uint32_t i) const noexcept;
   [[noreturn]] void raise_damaged(std::uint64_t offset, std::string_view what) const;
   /// What lies there, `room` bytes for the extent as it is inflated.
   [[nodiscard]] format::extent_header checked_header(std::span<const std::byte> at, std::uint64_t room) const;

@@ -147,6 +147,7 @@ def test_what_is_packed_already_is_packed_once_more_only_when_asked(store):
     (report,) = lines("compact", store, "--json")
     assert (report["records"], report["strata"]) == (1, 2), "the large stratum stays as it is"
     assert stat(store)["packed_keys"] == 1_001, "a key counts in each stratum"
+    assert (stat(store)["keys_at_least"], stat(store)["keys"]) == (1_000, 1_001)
     (report,) = lines("compact", store, "--whole", "--json")
     assert (report["records"], report["keys"], report["strata"]) == (1_001, 1_000, 1)
     assert len(history(store, b"0000")) == 2 and len(items(store)) == 1_000
@@ -294,14 +295,21 @@ def test_a_file_that_may_only_be_read_is_not_packed(store):
     assert stat(store)["strata"] == 0
 
 
-def test_repair_says_that_it_cannot_rebuild_a_packed_store(store, tmp_path):
-    with_a_past(store)
+def test_repair_rescues_what_is_intact_of_a_packed_store(store, tmp_path):
+    filled(store, {b"%06d" % i: b"value of %06d" % i for i in range(2_000)}, tags=[tag(1, "one")])
     run("compact", store)
-    new = tmp_path / "new.ice"
-    message = run("repair", store, new, code=3).stderr.decode()
-    assert message.startswith("icecore: ") and message.count("\n") == 1
-    assert "has packed versions, which repair cannot rebuild yet" in message and "icecore verify" in message
-    assert os.listdir(tmp_path) == [os.path.basename(store)]
+    run("repair", store, tmp_path / "whole.ice")
+    assert items(tmp_path / "whole.ice") == items(store)
+    content = open(store, "rb").read()
+    with open(store, "r+b") as file:
+        file.seek(content.index(b"value of 001000"))
+        file.write(b"V")
+    told = lines("repair", store, tmp_path / "rest.ice", "-o", "json", code=6)
+    lost = [line["lost"] for line in told if "lost" in line]
+    assert len(lost) == 1 and lost[0]["structure"] == "packed" and "what the keys from '00" in lost[0]["what"]
+    rest = dict(items(tmp_path / "rest.ice"))
+    assert 1_500 < len(rest) < 2_000 and b"001000" not in rest and rest[b"000000"] == b"value of 000000"
+    assert b"one" in run("log", tmp_path / "rest.ice").stdout
 
 
 def test_damage_of_what_is_packed_is_named_and_the_rest_can_be_read(store):

@@ -84,6 +84,8 @@ def test_statistics_say_what_is_packed(path):
     with open_store(path) as store:
         now = store.stats()
         assert (now.packed_keys, now.packed_records, now.strata, now.records) == (1_000, 1_000, 1, 1_000)
+        assert now.keys == now.keys_at_least == 1_000
+        assert 0 < now.free_bytes < now.file_bytes
         assert 1_000 * len("00000value") < now.packed_bytes <= report.bytes_written
         assert now.format[0] == 4 and "packed_records" in now._repr_html_()
         store["00000"] = "second"
@@ -203,10 +205,18 @@ def test_what_is_refused_changes_nothing(tmp_path, trained):
         with pytest.raises(TypeError):
             icecore.compact(trained, **wrong)
     assert trained.read_bytes() == content
+
+
+def test_repair_of_a_packed_store_rescues_what_is_intact(trained, tmp_path):
     icecore.compact(trained)
-    with pytest.raises(icecore.UnsupportedFormatError, match="has packed versions, which repair cannot rebuild yet"):
-        icecore.repair(trained, tmp_path / "new.ice")
-    assert not (tmp_path / "new.ice").exists()
+    with open_store(trained) as store:
+        store["young"] = "value"
+        store.tag("young")
+        before = content(store)
+    report = icecore.repair(trained, tmp_path / "new.ice")
+    assert report.complete
+    with open_store(tmp_path / "new.ice") as store:
+        assert content(store) == before and store.stats().strata == 0
 
 
 def test_a_checkpoint_of_a_packed_store_is_a_packed_store(trained, tmp_path):

@@ -510,7 +510,7 @@ TEST(CompactionAndCopies, several_files_share_what_is_packed) {
   EXPECT_TRUE(verify_file(where.path()).ok());
 }
 
-TEST(CompactionAndCopies, repair_and_logs_refuse_a_packed_store) {
+TEST(CompactionAndCopies, logs_refuse_a_packed_store) {
   const scratch folder(place::tmpfs);
   const auto path = folder / "store.ice";
   {
@@ -518,12 +518,6 @@ TEST(CompactionAndCopies, repair_and_logs_refuse_a_packed_store) {
     s.insert("a", "1");
   }
   static_cast<void>(compact(path));
-  expect_error(errc::unsupported_format, "packed", [&] {
-    repair_options how;
-    how.from = path;
-    how.to = folder / "repaired.ice";
-    static_cast<void>(repair(how));
-  });
   expect_error(errc::unsupported_format, "packed", [&] { const record_log log(path, {}); });
 }
 

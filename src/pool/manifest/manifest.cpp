@@ -93,7 +93,7 @@ bool manifest::names(link at) const noexcept {
   return at == segment || std::ranges::find(extents, at, &named_extent::segment) != extents.end();
 }
 
-manifest manifest_of(const pool_set& pools) {
+manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
   manifest found;
   found.number = newest_number(pools);
   if (found.number == 0) return found;
@@ -120,6 +120,7 @@ manifest manifest_of(const pool_set& pools) {
     std::memcpy(found.expired.data(), pools.at(begin) + extent_bytes, slot.expired * sizeof(version_range));
   }
   if (!are_sound(found.expired)) raise_damaged(pools, slot.at, "the versions that have expired are not in order");
+  if (of_extents == extent_segments::as_they_are) return found;
   for (const named_extent& e : found.extents) {
     if (pools.find(link_pool(e.segment)) == nullptr) {
       raise(errc::missing_file, "{}: file {} of the store is missing, which holds packed versions",

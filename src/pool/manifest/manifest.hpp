@@ -36,7 +36,9 @@ struct manifest {
   [[nodiscard]] bool names(link at) const noexcept;
 };
 
-[[nodiscard]] manifest manifest_of(const pool_set& pools);
+/// Whether the segments of extents are looked at: not by who wants to know which of them are damaged.
+enum class extent_segments : std::uint8_t { checked, as_they_are };
+[[nodiscard]] manifest manifest_of(const pool_set& pools, extent_segments of_extents = extent_segments::checked);
 /// Writes the extents and the expired versions of `next` as the manifest that follows `now`; sets its number and
 /// segment. Durable on return.
 void store_manifest(pool_set& pools, const manifest& now, manifest& next);

@@ -70,13 +70,14 @@ inline constexpr std::uint32_t extent_may_thin = 2;  ///< versions have expired 
 
 /// What was written of these keys up to a version is to be erased.
 struct forget_header {
-  std::uint32_t crc;     //  0 4  CRC32C of the header's other bytes and the keys, seeded as a record's at this place
-  std::uint32_t count;   //  4 4  of keys
-  std::uint64_t up_to;   //  8 8
-  std::uint64_t size;    // 16 8  of what follows
-  std::uint8_t zero[8];  // 24 8
+  std::uint32_t crc;    //  0 4  CRC32C of the bytes up to `made` and of the keys, seeded as a record's at this place
+  std::uint32_t count;  //  4 4  of keys
+  std::uint64_t up_to;  //  8 8
+  std::uint64_t size;   // 16 8  of what follows
+  std::uint64_t made;   // 24 8  request_made once all of it is durable; before that a crash has cut it off
 };
-static_assert(sizeof(forget_header) == 32 && offsetof(forget_header, up_to) == 8);
+static_assert(sizeof(forget_header) == 32 && offsetof(forget_header, made) == 24);
+inline constexpr std::uint64_t request_made = 0x3c7d0a91e65b2f48U;
 
 /// The key's bytes follow.
 struct forgotten_key {

@@ -4,26 +4,13 @@
 
 #include <algorithm>
 
+#include "store/check/printable.hpp"
 #include "store/check/salvage.hpp"
 
 namespace icecore::detail {
 namespace {
 
 using format::record_kind;
-
-/// Makes bytes printable and short, for a message.
-std::string printable(std::string_view bytes) {
-  constexpr std::size_t shown_max = 60;
-  std::string text;
-  for (const char c : bytes.substr(0, shown_max)) {
-    if (c >= ' ' && c <= '~') {
-      text += c;
-    } else {
-      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  return bytes.size() > shown_max ? text + "..." : text;
-}
 
 const char* structure_of(record r) {
   switch (r.kind()) {
@@ -105,6 +92,7 @@ void salvage::name_orphans(link entry, updates_of_entry updates) {
   std::string what = g != nullptr ? g->what.what : "no entry lies here";
   if (g != nullptr) what += perhaps(entry, g->what.to);
   add_finding(entry, "entry", fmt::format("{}; the key is lost, with {} later records", what, updates.size()));
+  if (g != nullptr) note_perhaps(entry, g->what.to, g->what.least);
   ++named_records_;
   if (g != nullptr) g->explained = true;
   for (const link l : updates) {
@@ -141,6 +129,7 @@ void salvage::name_unexplained() {
                 fmt::format("{}{}; the keys of the records that are lost up to byte {} are not known", g.what.what,
                             guess, link_offset(g.what.to)),
                 true, std::nullopt, version_by_stamp(l, g.what.least, g.what.greatest));
+    note_perhaps(g.what.record, g.what.to, g.what.least);
   }
   const auto says_so = [](const damage& d) { return d.structure == "file"; };
   const auto& parts = found_->parts();
@@ -154,13 +143,23 @@ void salvage::name_unexplained() {
 
 /// What a damaged record between these positions says of its key or name: unreliable, but a hint for the user.
 std::string salvage::perhaps(link from, link to) const {
-  if (from % 8 != 0 || from + sizeof(format::entry_header) > to || !pool_->contains(from, to - from)) return {};
+  if (!is_plausible(from, to)) return {};
   const record r = at(from);
-  const record_layout layout = r.layout();
-  if (!layout.plausible() || from + layout.value_offset() > to) return {};
   if (r.is_entry()) return fmt::format("; it held a key, perhaps '{}'", printable(r.key()));
   if (r.kind() == record_kind::tag) return fmt::format("; it was a tag, perhaps '{}'", printable(r.key()));
   return {};
+}
+
+bool salvage::is_plausible(link from, link to) const {
+  if (from % 8 != 0 || from + sizeof(format::entry_header) > to || !pool_->contains(from, to - from)) return false;
+  const record_layout layout = at(from).layout();
+  return layout.plausible() && from + layout.value_offset() <= to;
+}
+
+/// The last finding is of an entry that is lost there.
+void salvage::note_perhaps(link from, link to, version least) {
+  findings_.back().least = least;
+  if (is_plausible(from, to) && at(from).is_entry()) findings_.back().perhaps_of = std::string(at(from).key());
 }
 
 /// Takes over what the record scan named itself: headers, whose records are all there, large values, and the

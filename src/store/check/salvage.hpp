@@ -43,6 +43,8 @@ namespace icecore::detail {
 struct finding {
   damage place;  ///< its offset is a link
   bool lost = true;
+  std::optional<std::string> perhaps_of = {};  ///< the key of a lost entry, as its damaged bytes say
+  version least = 0;                           ///< of the versions that what is lost may have
 };
 
 class salvage {
@@ -97,6 +99,8 @@ class salvage {
   void name_unexplained();
   void take_over_damages();
   [[nodiscard]] std::string perhaps(link from, link to) const;
+  [[nodiscard]] bool is_plausible(link from, link to) const;
+  void note_perhaps(link from, link to, version least);
   void add_finding(link place, std::string structure, std::string what, bool lost = true,
                    std::optional<std::string> key = {}, std::optional<version> v = {});
 

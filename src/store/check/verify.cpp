@@ -13,6 +13,7 @@
 #include "store/open/record_scan.hpp"
 #include "store/open/sorted_entries.hpp"
 #include "store/packed/open_strata.hpp"
+#include "store/packed/retention/forgetting.hpp"
 #include "store/persistent/instant_recovery.hpp"
 
 namespace icecore {
@@ -79,6 +80,11 @@ void check_packed(const pool_set& in, verify_report& report) {
   }
 }
 
+void check_forgotten(const pool_set& in, verify_report& report) {
+  const detail::forgotten_keys asked(in);
+  report.damages.insert(report.damages.end(), asked.damages().begin(), asked.damages().end());
+}
+
 /// Turns their positions, which are links, into files and bytes in these.
 void localize(const pool_set& in, std::vector<damage>& damages) {
   std::ranges::stable_sort(damages, {}, &damage::offset);
@@ -128,6 +134,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
   check_packed(*pool_, report);
+  if (!beside_writer_) check_forgotten(*pool_, report);
   if (!beside_writer_) check_queries_and_lineage(*pool_, report);
   localize(*pool_, report.damages);
   return report;
@@ -235,6 +242,7 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
       report = report_of(p, found);
       if (report.ok()) check_keys(p, found, report);
       check_packed(p, report);
+      check_forgotten(p, report);
       for (auto& d : p.damages()) report.damages.push_back(std::move(d));
       has_index = report.ok();
       check_queries_and_lineage(p, report);

@@ -7,21 +7,28 @@
 // affected.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
 #include "pool/query/query_check.hpp"
+#include "store/check/packed_salvage.hpp"
 #include "store/copy/lineage.hpp"
 #include "store/engine.hpp"
+#include "store/packed/retention/forgetting.hpp"
 #include "store/read/scan.hpp"
 
 namespace icecore {
 namespace {
 
 using detail::opened_store;
+using detail::forgotten_keys;
+using detail::is_packed;
+using detail::packed_salvage;
 using detail::store_core;
 using detail::with_writer;
 
@@ -32,22 +39,41 @@ using damaged_store = detail::engine<rebuilt_heads>;
 struct copied_record {
   version v;
   link from;                   // null: a removal in the place of lost records
-  std::uint32_t entry_number;  // the entry that this removal is for
+  std::uint32_t entry_number;  // the key that this removal is for
   std::uint32_t place;         // position in the key's new history
 };
 
+/// Young records, and packed ones of the store that they belong to.
 class copier {
  public:
-  copier(const damaged_store& from, repair_report& report) : from_(&from), report_(&report) {}
+  using event = packed_salvage::event;
+
+  copier(const damaged_store& from, packed_salvage& packed, const forgotten_keys& forgotten, repair_report& report)
+      : from_(&from), packed_(&packed), forgotten_(&forgotten), report_(&report) {}
 
   /// Collects the histories of all keys. O(records).
   void collect() {
+    std::unordered_set<link> done;
+    packed_->for_each_key([&](std::string_view key, const packed_salvage::history& packed) {
+      const link entry = from_->index().find(key);
+      if (entry != null_link) done.insert(entry);
+      events_ = packed;
+      collect(key, entry, packed.back().record == null_link ? packed.front().record : packed.back().record);
+    });
     detail::for_each_block(*from_, detail::index_part(), [&](const detail::walked_entries& entries) {
-      for (const link entry : entries) collect(entry);
+      for (const link entry : entries) {
+        if (!done.empty() && done.contains(entry)) continue;
+        const std::string key(from_->key_of(entry));
+        events_ = packed_->lost_of(key);
+        collect(key, entry, entry);
+      }
       return true;
     });
     std::ranges::sort(records_, {}, [](const copied_record& c) { return std::tuple(c.v, c.place, c.from); });
   }
+
+  /// An entry that is lost may have been of this key: what is packed of it is not shown from that version on.
+  void suspect(const std::string& key, version least) { suspects_.emplace(key, least); }
 
   void write(opened_store& into, const progress_function& on_progress) {
     store_core& to = into.current();
@@ -66,6 +92,7 @@ class copier {
       write_tags_before(c.v);
       to.skip_to(c.v);
       write(into, c);
+      packed_->let_go();
       if (++done % report_every == 0 && on_progress) on_progress({"writing records", done, records_.size(), "records"});
     }
     const version open = from_->clock().now();
@@ -78,7 +105,8 @@ class copier {
   /// The versions of which something is lost, or would show what is (N2). Call it after collect().
   [[nodiscard]] version_ranges altered() const {
     const auto may_be_elsewhere = [this](const damage& d) {
-      if (d.structure == "query") return false;  // no version depends on it
+      if (d.structure == "query" || d.structure == "retention" || d.structure == "forget")
+        return false;  // no version depends on it
       return !d.key || !altered_keys_.contains(*d.key) || (d.version && !altered_.contains(*d.version));
     };
     version_ranges all = altered_;
@@ -87,51 +115,79 @@ class copier {
   }
 
  private:
-  void collect(link entry) {
-    const rebuilt_histories& histories = from_->histories();
-    history_.clear();
-    for (link l = histories.newest(entry); l != null_link; l = histories.at(l).older()) history_.push_back(l);
-    std::ranges::reverse(history_);
+  /// `events_` are those of what is packed. `entry` is the young one, if there is one; `known_by` is a record of the
+  /// key.
+  void collect(std::string_view key, link entry, link known_by) {
+    if (entry != null_link) {
+      add_young(entry);
+    } else if (const auto suspected = suspects_.find(key); suspected != suspects_.end()) {
+      events_.push_back({std::max(suspected->second, events_.back().stamped), null_link});
+    }
+    if (const version up_to = forgotten_->up_to(key); up_to != 0) forget(up_to);
     bool present = false;
     std::uint32_t place = 0;
     const std::size_t first = records_.size();
-    for (std::size_t i = 0; i < history_.size(); ++i) {
-      const record r = histories.at(history_[i]);
-      const version v = histories.stamp_of(history_[i]);
-      if (r.is_lost() || !value_intact(history_[i])) {
-        const bool newest = i + 1 == history_.size();
-        const version next = newest ? from_->clock().now() + 1 : histories.stamp_of(history_[i + 1]);
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      const auto [v, from] = events_[i];
+      if (from == null_link) {
+        const bool newest = i + 1 == events_.size();
+        const version next = newest ? from_->clock().now() + 1 : events_[i + 1].stamped;
         // what is lost may also be of the next record's version, which shows that record in any case
-        alter(entry, v, next);
-        if (next > v) lose(entry, v, next - 1);
-        if (next > v && present) records_.push_back({v, null_link, number_of(entry), ++place});
+        alter(key, v, next);
+        if (next > v) lose(key, v, next - 1);
+        if (next > v && present) records_.push_back({v, null_link, number_of(known_by), ++place});
         present = present && next <= v;
       } else {
-        records_.push_back({v, history_[i], 0, ++place});
-        present = !r.is_removal();
+        records_.push_back({v, from, 0, ++place});
+        present = !is_removal(from);
       }
     }
     if (records_.size() > first) ++report_->keys;
   }
 
-  /// The number of the entry that a removal without a record is for.
-  std::uint32_t number_of(link entry) {
-    if (entries_.empty() || entries_.back() != entry) entries_.push_back(entry);
+  void add_young(link entry) {
+    const rebuilt_histories& histories = from_->histories();
+    const std::size_t first = events_.size();
+    for (link l = histories.newest(entry); l != null_link; l = histories.at(l).older()) {
+      const record r = histories.at(l);
+      const bool is_known = !r.is_lost() && value_intact(l);
+      if (is_known && r.layout().is_key_alone()) continue;  // it shows nothing: what is packed shows through
+      events_.push_back({histories.stamp_of(l), is_known ? l : null_link});
+    }
+    std::reverse(events_.begin() + static_cast<std::ptrdiff_t>(first), events_.end());
+  }
+
+  /// Nothing stays of what was written up to this version, nor a removal of it.
+  void forget(version up_to) {
+    std::erase_if(events_, [&](const event& e) {
+      const bool goes = e.stamped <= up_to && e.record != null_link;
+      if (goes) altered_.add({e.stamped, e.stamped + 1});
+      return goes;
+    });
+    // what is lost may be newer
+    for (event& e : events_) e.stamped = std::max(e.stamped, e.record == null_link ? up_to + 1 : e.stamped);
+    const auto stays =
+        std::ranges::find_if(events_, [&](const event& e) { return e.record == null_link || !is_removal(e.record); });
+    events_.erase(events_.begin(), stays);
+  }
+
+  /// The number of the key that a removal without a record is for.
+  std::uint32_t number_of(link known_by) {
+    if (entries_.empty() || entries_.back() != known_by) entries_.push_back(known_by);
     return static_cast<std::uint32_t>(entries_.size() - 1);
   }
 
-  void alter(link entry, version first, version last) {
+  void alter(std::string_view key, version first, version last) {
     altered_.add({first, last + 1});
-    altered_keys_.emplace(from_->key_of(entry));
+    altered_keys_.emplace(key);
   }
 
-  void lose(link entry, version first, version last) {
-    const std::string key(from_->key_of(entry));
+  void lose(std::string_view key, version first, version last) {
     auto& unknown = report_->unknown;
     if (!unknown.empty() && unknown.back().key == key && unknown.back().last + 1 >= first) {
       unknown.back().last = last;
     } else {
-      unknown.push_back({key, first, last});
+      unknown.push_back({std::string(key), first, last});
     }
   }
 
@@ -144,19 +200,27 @@ class copier {
     return false;
   }
 
+  [[nodiscard]] bool is_removal(link l) const {
+    return is_packed(l) ? packed_->record(l).is_removal() : from_->histories().at(l).is_removal();
+  }
+  [[nodiscard]] std::string_view key_of(link l) const {
+    return is_packed(l) ? packed_->key(l) : detail::key_of_record(*from_, l);
+  }
+
   void write(opened_store& to, const copied_record& c) const {
     const auto remove = [&to](std::string_view key) {
       return with_writer(to, [&](auto& engine, const writer& w) { return engine.remove(w, key); }).has_value();
     };
     if (c.from == null_link) {
-      remove(from_->key_of(entries_[c.entry_number]));
+      remove(key_of(entries_[c.entry_number]));
       return;
     }
     ++report_->records;
-    const record r = from_->histories().at(c.from);
-    const std::string_view key = detail::key_of_record(*from_, c.from);
-    if (!r.is_removal()) {
-      with_writer(to, [&](auto& engine, const writer& w) { static_cast<void>(engine.put(w, key, r.value())); });
+    const std::string_view key = key_of(c.from);
+    if (!is_removal(c.from)) {
+      const std::string_view value =
+          is_packed(c.from) ? packed_->record(c.from).value : from_->histories().at(c.from).value();
+      with_writer(to, [&](auto& engine, const writer& w) { static_cast<void>(engine.put(w, key, value)); });
     } else if (!remove(key)) {
       batch one;  // batches record removals of absent keys too
       one.remove(key);
@@ -165,12 +229,15 @@ class copier {
   }
 
   const damaged_store* from_;
+  packed_salvage* packed_;
+  const forgotten_keys* forgotten_;
   repair_report* report_;
   std::vector<copied_record> records_;
-  std::vector<link> entries_;
-  std::vector<link> history_;  // of the current key, oldest first
-  version_ranges altered_;     // by losses whose keys are known
+  std::vector<link> entries_;       // or packed records of keys that have none
+  packed_salvage::history events_;  // of the current key, oldest first
+  version_ranges altered_;          // by losses whose keys are known
   std::set<std::string, std::less<>> altered_keys_;
+  std::map<std::string, version, std::less<>> suspects_;
 };
 
 /// Sorts what was found at opening into losses and the rest. Large values are checked when they are copied.
@@ -215,11 +282,18 @@ feed_places::place kept_place(feed_places::place place, const version_ranges& al
   return place;
 }
 
+std::string_view text_of(std::span<const std::byte> bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 /// A query keeps what it asks, not what it found: rows are named by keys and versions, but chunks by places. Queries of
 /// versions that a power cut took are gone with these. A feed goes on where it was acknowledged.
-void copy_queries(store_core& from, store_core& to, const version_ranges& altered, repair_report& report) {
+/// What holds a forgotten key stays behind.
+void copy_queries(store_core& from, store_core& to, const forgotten_keys& forgotten, const version_ranges& altered,
+                  repair_report& report) {
   query_space space(to.the_pool(), to.shared().queries);
   for (const intact_definition& d : intact_definitions(from.the_pool())) {
+    if (forgotten.are_in(text_of(d.bytes)) || (d.place && forgotten.are_in(d.place->key))) continue;
     if (!d.is_feed) {
       if (from.lost().contains(title_of(d.bytes).version)) continue;
       static_cast<void>(space.add({d.parts, d.bytes, d.keys_expected}));
@@ -234,6 +308,41 @@ void copy_queries(store_core& from, store_core& to, const version_ranges& altere
       ++report.feeds;
     }
   }
+}
+
+/// Collects all records, and names what is lost of what is packed. Of an entry that is lost with its key older records
+/// may be packed: where its damaged bytes still say the key, these are not shown instead.
+void name_packed_losses(store_core& from, packed_salvage& packed, copier& records, repair_report& report) {
+  for (const detail::finding& f : packed.findings()) (f.lost ? report.losses : report.repaired).push_back(f.place);
+  for (const detail::finding& f : from.findings()) {
+    if (f.lost && f.perhaps_of) records.suspect(*f.perhaps_of, f.least);
+  }
+  records.collect();
+  if (from.packing().extents.empty()) return;
+  for (damage& d : report.losses) {
+    const bool may_hide_a_key = d.structure == "record" || d.structure == "entry" || d.structure == "file";
+    if (may_hide_a_key && !d.key) {
+      d.what += "; if older versions of such a key are packed, the new store may show these in its place";
+    }
+  }
+}
+
+/// Which versions the store keeps, and which have expired.
+void keep_what_is_kept(const store_core& from, store_core& to, repair_report& report) {
+  try {
+    if (const retention kept = from.kept(); kept != retention{}) to.set_retention(kept);
+  } catch (const error& e) {
+    if (e.code() != errc::damaged) throw;
+    report.losses.push_back({format::manifest_anchor_offset,
+                             "retention",
+                             "which versions the store keeps cannot be read: the new store keeps all until it is told",
+                             {},
+                             {}});
+  }
+  if (from.expired().empty()) return;
+  to.skip_to(from.expired().back().end + 1);  // the clock may be lost
+  report.clock = to.clock().now();
+  to.expire(from.expired());
 }
 
 }  // namespace
@@ -251,20 +360,18 @@ repair_report repair(const repair_options& how) {
   reading.placements = how.moved;
   reading.crash = how.crash;
   reading.on_progress = how.on_progress;
-  const auto opened = detail::open_store(how.from, reading);
+  const auto opened = detail::open_young_generation(how.from, reading);
   store_core& damaged = opened->current();
-  if (damaged.packed() != nullptr) {
-    raise(errc::unsupported_format,
-          "{}: has packed versions, which repair cannot rebuild yet; icecore verify names what is damaged, and keys "
-          "that lie elsewhere can be read as before",
-          how.from.native());
-  }
   const auto& from = static_cast<const damaged_store&>(damaged);
+  const pool_set& pools = from.the_pool();
   repair_report report;
   sort_findings(damaged, report);
-  copier records(from, report);
-  records.collect();
-  if (is_stand_in(from.the_pool().roots().read()) && report.keys == 0) {
+  packed_salvage packed(pools, damaged.packing());
+  const forgotten_keys forgotten(pools);
+  report.losses.insert(report.losses.end(), forgotten.damages().begin(), forgotten.damages().end());
+  copier records(from, packed, forgotten, report);
+  name_packed_losses(damaged, packed, records, report);
+  if (is_stand_in(pools.roots().read()) && report.keys == 0) {
     raise(errc::damaged, "{}: both root pages are damaged and no record is intact: nothing can be repaired",
           how.from.native());
   }
@@ -274,13 +381,14 @@ repair_report repair(const repair_options& how) {
   writing.creation = creation::create_new;
   writing.placements = how.placements;
   writing.durability = durability::none;  // closing makes all of it durable
-  writing.index = static_cast<index_kind>(from.the_pool().roots().read().index);
+  writing.index = static_cast<index_kind>(pools.roots().read().index);
   {
     const auto to = detail::open_store(making.path(), writing);
     records.write(*to, how.on_progress);
-    copy_queries(damaged, to->current(), records.altered(), report);
-    keep_hash_seed(from.the_pool().roots().read(), *to->pool);
-    keep_lineage(from.the_pool(), *to->pool, report.clock, records.altered());
+    copy_queries(damaged, to->current(), forgotten, records.altered(), report);
+    keep_what_is_kept(damaged, to->current(), report);
+    keep_hash_seed(pools.roots().read(), *to->pool);
+    keep_lineage(pools, *to->pool, report.clock, records.altered());
     to->close();
   }
   const verify_report checked = verify_file(making.path(), how.on_progress);
@@ -291,7 +399,7 @@ repair_report repair(const repair_options& how) {
   making.finish(replacing::refused);
   for (auto* damages : {&report.losses, &report.repaired}) {
     std::ranges::stable_sort(*damages, {}, &damage::offset);
-    for (damage& d : *damages) d = from.the_pool().localized(std::move(d));
+    for (damage& d : *damages) d = pools.localized(std::move(d));
   }
   return report;
 }

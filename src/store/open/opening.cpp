@@ -217,9 +217,12 @@ index::hash_seed hash_seed_for(index_kind kind, const format::root& root, const 
   return seed;
 }
 
+/// What is made of a store.
+enum class extent_of_opening : std::uint8_t { all, young_generation };
+
 /// An index in memory has an arena of its own, which goes with its engine, unless processes share it.
 store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::arena> memory, shared_state& shared,
-                     const options& opening) {
+                     const options& opening, extent_of_opening what = extent_of_opening::all) {
   const format::root root = pool->roots().read();
   const bool is_shared = !opening.shared_as.empty();
   store_parts parts = parts_in(std::move(pool), std::move(memory), shared, opening);
@@ -234,8 +237,12 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   parts.kind = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
   parts.hash_seed = hash_seed_for(parts.kind, root, opening);
   parts.accepts_damage = opening.accept_damage;
-  parts.packing = manifest_of(pools);
-  parts.packed = open_strata(pools, parts.packing, opening.block_cache_bytes);
+  if (what == extent_of_opening::all) {
+    parts.packing = manifest_of(pools);
+    parts.packed = open_strata(pools, parts.packing, opening.block_cache_bytes);
+  } else {
+    parts.packing = manifest_of(pools, extent_segments::as_they_are);
+  }
   pools.set_era(parts.packing.era);
   if (pools.shared() && pools.durability().deferred) {
     opened.synced = std::make_unique<durable_point>();
@@ -282,7 +289,8 @@ void tell(readers these, opened_store& opened, const options& opening) {
 }
 
 std::unique_ptr<opened_store> open(const std::filesystem::path& path, const options& opening,
-                                   readers others = readers::read_beside) {
+                                   readers others = readers::read_beside,
+                                   extent_of_opening what = extent_of_opening::all) {
   const bool shares = !opening.shared_as.empty();
   const bool grows = opening.grow_in_background && opening.access == access::read_write;
   const bool packs = opening.compaction == compaction_mode::automatic && opening.access == access::read_write &&
@@ -299,7 +307,7 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
   if (!shares) {
     auto own = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*own);
-    auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening), opening);
+    auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening, what), opening);
     if (grows) opened->current().grow_in_background();
     tell(others, *opened, opening);
     if (packs) opened->automatic = std::make_unique<automatic_compaction>(*opened, opening.compaction_limits);
@@ -438,6 +446,10 @@ std::unique_ptr<opened_store> open_store(const std::filesystem::path& path, cons
       break;
   }
   return open(path, opening);
+}
+
+std::unique_ptr<opened_store> open_young_generation(const std::filesystem::path& path, const options& opening) {
+  return open(path, opening, readers::wait, extent_of_opening::young_generation);
 }
 
 std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& path, const options& opening) {

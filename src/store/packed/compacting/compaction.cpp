@@ -33,6 +33,7 @@ class packing_alone final : packing {
   packing_alone(store_core& core, const compaction_options& how) : packing(core, how), slow_(how.bytes_per_second) {}
 
   [[nodiscard]] compaction_report run() {
+    forgotten_.require_intact(*pools_);
     report_.bytes_before = bytes_on_device(*pools_);
     report_.up_to = core_->close_version();
     // a compaction closes the open version only if something was written in it

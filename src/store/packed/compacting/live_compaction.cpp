@@ -49,6 +49,7 @@ class live_packing final : packing {
       : packing(*of, how), store_(&store), of_(std::move(of)), slow_(&slow) {}
 
   [[nodiscard]] compaction_report run() {
+    forgotten_.require_intact(*pools_);
     report_.bytes_before = bytes_on_device(*pools_);
     version low = core_->settle_version();
     report_.up_to = low;

@@ -18,6 +18,7 @@ using format::forget_header;
 
 std::uint32_t crc_of(const pool_set& pools, const segment& s, forget_header header, std::string_view content) {
   header.crc = 0;
+  header.made = 0;
   const std::uint32_t seed = pools.codec().record_seed(s.generation, s.first_record());
   return crc32c(crc32c(seed, &header, sizeof header), content.data(), content.size());
 }
@@ -51,6 +52,10 @@ void write_forget_request(pool_set& pools, version up_to, std::span<const key_to
   std::memcpy(to + sizeof header, content.data(), content.size());
   pools.persist().persist(pools.at(s.offset), sizeof(format::segment_header) + sizeof(forget_header) + content.size());
   pools.persist().sync();
+  std::byte* const made = to + offsetof(forget_header, made);
+  std::memcpy(made, &format::request_made, sizeof format::request_made);
+  pools.persist().persist(made, sizeof format::request_made);
+  pools.persist().sync();
 }
 
 forgotten_keys::forgotten_keys(const pool_set& pools) {
@@ -65,9 +70,16 @@ void forgotten_keys::read(const pool_set& pools, const segment& s) {
   const std::byte* const from = pools.at(s.first_record());
   std::memcpy(&header, from, sizeof header);
   const std::uint64_t room = s.size - sizeof(format::segment_header) - sizeof header;
-  if (header.size > room) return;
-  const std::string_view content(reinterpret_cast<const char*>(from) + sizeof header, header.size);
-  if (header.crc != crc_of(pools, s, header, content)) return;
+  const std::string_view content(reinterpret_cast<const char*>(from) + sizeof header, std::min(header.size, room));
+  if (header.size > room || header.crc != crc_of(pools, s, header, content)) {
+    if (header.made == format::request_made) {
+      damages_.push_back({s.first_record(), "forget",
+                          "a request to forget cannot be read: which keys it names is not known, and they are not "
+                          "erased; the tags forgotten-1 and so on tell when requests were made",
+                          std::nullopt, std::nullopt});
+    }
+    return;
+  }
   std::size_t at = 0;
   for (std::uint32_t i = 0; i < header.count && content.size() - at >= sizeof(format::forgotten_key); ++i) {
     format::forgotten_key head;
@@ -78,6 +90,14 @@ void forgotten_keys::read(const pool_set& pools, const segment& s) {
     known = std::max<version>(known, header.up_to);
     at += std::min<std::size_t>(head.size, content.size() - at);
   }
+}
+
+void forgotten_keys::require_intact(const pool_set& pools) const {
+  if (damages_.empty()) return;
+  const damage& first = damages_.front();
+  raise(errc::damaged,
+        "{}: damaged at byte {} ({}): {}; icecore repair makes a store without it: forget the keys there",
+        pools.origin(first.offset), link_offset(first.offset), first.structure, first.what);
 }
 
 version forgotten_keys::up_to(std::string_view key) const {

@@ -6,7 +6,8 @@
 //   for (const segment& s : gone.segments()) ...                 // give these back when all is done
 //
 // Each request is in a segment of its own, "IFGT", which no manifest or era concerns: it counts until it is given back.
-// A crash before it is durable leaves one that fails its checksum, and the call has not returned.
+// A crash before it is durable leaves one that fails its checksum and does not say that it was made: the call has not
+// returned. One that says so and fails is damaged.
 //
 // Threads: writing any; forgotten_keys is immutable.
 #pragma once
@@ -44,6 +45,10 @@ class forgotten_keys {
   [[nodiscard]] bool are_in(std::string_view bytes) const;
   /// Those that hold requests, also such that a crash cut off.
   [[nodiscard]] const std::vector<segment>& segments() const noexcept { return segments_; }
+  /// Those that were made and cannot be read any more: nobody knows their keys.
+  [[nodiscard]] const std::vector<damage>& damages() const noexcept { return damages_; }
+  /// errc::damaged if there are such.
+  void require_intact(const pool_set& pools) const;
 
  private:
   void read(const pool_set& pools, const segment& s);
@@ -51,6 +56,7 @@ class forgotten_keys {
   std::map<std::string, version, std::less<>> keys_;
   std::map<std::string, version, std::less<>> prefixes_;
   std::vector<segment> segments_;
+  std::vector<damage> damages_;
 };
 
 /// Drops all kept queries, and the feeds that hold one of the keys; leaves zeros in the free space of queries. Nobody
