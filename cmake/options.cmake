@@ -76,7 +76,7 @@ find_package(fmt REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(pmem2 REQUIRED IMPORTED_TARGET libpmem2)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
-pkg_check_modules(zstd REQUIRED IMPORTED_TARGET GLOBAL libzstd)
+pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET GLOBAL libzstd)
 
 set(ICECORE_NUMA "AUTO" CACHE STRING "Put files of a store into the memory of NUMA nodes by libnuma: AUTO (if it is there), ON or OFF")
 set_property(CACHE ICECORE_NUMA PROPERTY STRINGS AUTO ON OFF)
