@@ -87,12 +87,24 @@ def decode(value: memoryview, key: object) -> npt.NDArray[Any]:
         size = prefix + int.from_bytes(value[8:prefix], "little")
         if size > len(value) or size > _HEADER_SIZE_MAX:
             raise ValueError("its header is longer than the value or the maximum")
-        shape, dtype, order = _parsed(version, bytes(value[8:size]))
-        if size + dtype.itemsize * int(np.prod(shape, dtype=object)) != len(value):
-            raise ValueError(f"its {len(value) - size} bytes are not an array of shape {shape} and dtype {dtype}")
+        return _array(version, bytes(value[8:size]), value, size)
     except (ValueError, KeyError, SyntaxError, TypeError) as e:
         raise ValueError(f"the value of {key!r} is not an array that put_array stored: {e}") from None
-    return np.ndarray(shape, dtype, value, size, order=order)
+
+
+def decode_parts(header: bytes, body: npt.NDArray[np.uint8], key: object) -> npt.NDArray[Any]:
+    """The array of which ``parts`` made these. ValueError if they are none."""
+    try:
+        return _array(npy.read_magic(io.BytesIO(header[:8])), header[8:], body.data, 0)
+    except (ValueError, KeyError, SyntaxError, TypeError) as e:
+        raise ValueError(f"the pieces of {key!r} are not an array that put_array stored: {e}") from None
+
+
+def _array(version: tuple[int, int], header: bytes, of: memoryview, offset: int) -> npt.NDArray[Any]:
+    shape, dtype, order = _parsed(version, header)
+    if offset + dtype.itemsize * int(np.prod(shape, dtype=object)) != len(of):
+        raise ValueError(f"its {len(of) - offset} bytes are not an array of shape {shape} and dtype {dtype}")
+    return np.ndarray(shape, dtype, of, offset, order=order)
 
 
 def _header(array: npt.NDArray[Any]) -> bytes:

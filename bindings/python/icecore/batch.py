@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import _native, arrays, columns
+from . import _native, array_pieces, columns
 from .versions import record_version
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Batch:
         self._open().insert_many(*columns.as_columns(keys, values))
 
     def put_array(self, key: BytesLike, array: npt.ArrayLike) -> None:
-        """Adds an array with its dtype and shape: see ``Store.put_array``.
+        """Adds an array with its dtype and shape: see ``Store.put_array``. Pieces of an array that it replaces stay.
 
         >>> with store.batch() as b:
         ...     b.put_array("weights", np.zeros(3))
@@ -100,7 +100,7 @@ class Batch:
 
         Raises what ``Store.put_array`` raises, and ValueError after the block.
         """
-        self._open().insert(key, arrays.encode(array))
+        array_pieces.put(array, key, self._open().insert)
 
     def clear(self) -> None:
         """Discards all operations collected so far.

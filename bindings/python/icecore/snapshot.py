@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _native, arrays, columns, html, states, tables
+from . import _native, array_pieces, columns, html, states, tables
 from .errors import ClosedError
 from .filtered import Filtered
 from .filters import FilterLike, as_filter
@@ -139,7 +139,7 @@ class Snapshot(_native.Snapshot, HasVersion, OrderedMapping):
         return found
 
     def get_array(self, key: BytesLike) -> npt.NDArray[Any]:
-        """The array that ``store.put_array`` stored, read-only and without a copy.
+        """The array that ``store.put_array`` stored, read-only and without a copy; one of more than 4 GiB is a copy.
 
         >>> version = store.put_array("weights", np.zeros(3))
         >>> store.latest().get_array("weights")
@@ -147,7 +147,7 @@ class Snapshot(_native.Snapshot, HasVersion, OrderedMapping):
 
         Raises KeyError if there is no such key, ValueError if the value is not an array, and what ``find`` raises.
         """
-        return arrays.decode(self.view(key), key)
+        return array_pieces.get(key, self._find_view)
 
     def load_state(self, name: str, *, into: Any = None) -> Any:
         """The state that ``store.save_state`` stored in this version or before: see ``Store.load_state``.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, overload
 
 import numpy as np
 
-from . import arrays, columns
+from . import array_pieces, columns
 from .errors import InvalidArgumentError
 from .store_versions import VersionedStore
 
@@ -66,7 +66,8 @@ class ReadableStore(VersionedStore):
         return found
 
     def get_array(self, key: BytesLike, at: VersionLike | None = None) -> npt.NDArray[Any]:
-        """The array that ``put_array`` stored, now or at a closed version, read-only and without a copy.
+        """The array that ``put_array`` stored, now or at a closed version, read-only and without a copy; one of more
+        than 4 GiB is a copy.
 
         >>> version = store.put_array("weights", np.zeros((2, 2)))
         >>> store.get_array("weights").shape
@@ -74,7 +75,10 @@ class ReadableStore(VersionedStore):
 
         Raises KeyError if there is no such key, ValueError if the value is no array, and what ``find`` raises.
         """
-        return arrays.decode(self.view(key, at), key)
+        if at is None:
+            return array_pieces.get(key, self._find_view)
+        version = self._version_of(at)
+        return array_pieces.get(key, lambda one: self._find_view(one, version))
 
     @overload
     def find_many(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from . import arrays, checks, columns
+from . import array_pieces, checks, columns
 from .batch import Batch
 from .information import ForgetReport
 from .store_reading import ReadableStore
@@ -93,6 +93,9 @@ class WritableStore(ReadableStore):
     def put_array(self, key: BytesLike, array: npt.ArrayLike) -> int:
         """Stores an array with its dtype and shape, as a .npy file; returns the version. ``get_array`` reads it.
 
+        An array of more than 4 GiB lies in pieces of 1 GiB, under keys that begin with its own and a NUL byte. They
+        are removed when another array is put; removing the key leaves them.
+
         >>> version = store.put_array("weights", np.arange(6.0).reshape(2, 3))
         >>> store.get_array("weights")[1]
         array([3., 4., 5.])
@@ -101,7 +104,10 @@ class WritableStore(ReadableStore):
         masked arrays their mask, other kinds of arrays their units) and for arrays of Python objects; and what ``insert``
         raises.
         """
-        return self._insert(key, arrays.encode(array))
+        before = array_pieces.told_by(self._find_view(key))
+        version, _ = array_pieces.put(array, key, self._insert)
+        array_pieces.remove(before, key, self._remove)
+        return int(version)
 
     def put_many(self, keys: ColumnLike, values: ColumnLike, *, threads: int = 1) -> None:
         """Inserts whole columns without a Python loop.
