@@ -18,20 +18,24 @@ using namespace format;
 
 extent::extent(std::span<const std::byte> bytes, extent_place place)
     : place_(std::move(place)),
+      media_(bytes),
       header_(checked_header(bytes, bytes.size())),
       fence_(checked_fence(bytes.data(), header_.fence_at)),
       checked_((header_.blocks + 63) / 64),
       blocks_(bytes.data()),
       media_crc_(header_.crc),
       media_size_(header_.size) {
+  media_ = media_.first(header_.size);
   block_header first;
   std::memcpy(&first, blocks_ + fence_.place(0), sizeof first);  // not checked: only a guess
   slot_bytes_ = first.slot_bytes;
+  expect_random_reads();
 }
 
 extent::extent(std::span<const std::byte> media, const framed_header& header, extent_place place,
                std::shared_ptr<frame_cache> frames)
     : place_(std::move(place)),
+      media_(media.first(header.size)),
       header_(checked_header(media.subspan(sizeof header), framed_extent_size_max)),
       fence_(checked_fence(media.data(), framed_fence_of(media, header))),
       checked_((header_.blocks + 63) / 64),
@@ -39,12 +43,15 @@ extent::extent(std::span<const std::byte> media, const framed_header& header, ex
       blocks_(frames_->begin()),
       slot_bytes_(header.slot_bytes),
       media_crc_(header.crc),
-      media_size_(header.size) {}
+      media_size_(header.size) {
+  expect_random_reads();
+}
 
 extent::~extent() = default;
 extent::extent(extent&&) noexcept = default;
 
 extent extent::open(std::span<const std::byte> bytes, extent_place place, std::shared_ptr<frame_cache> frames) {
+  if (place.on_device) ask_for(bytes.first(std::min(bytes.size(), sizeof(framed_header) + sizeof(extent_header))));
   std::uint32_t magic = 0;
   std::memcpy(&magic, bytes.data(), std::min(sizeof magic, bytes.size()));
   if (magic != framed_magic) return extent(bytes, std::move(place));
@@ -86,6 +93,7 @@ std::uint64_t extent::framed_fence_of(std::span<const std::byte> media, const fr
 
 fence extent::checked_fence(const std::byte* media, std::uint64_t offset) const {
   const std::byte* const at = media + offset;
+  if (place_.on_device) ask_for({at, header_.size - header_.fence_at});
   if (crc32c(place_.seed, at, header_.size - header_.fence_at) != header_.fence_crc) {
     raise_damaged(offset, "checksum mismatch of the fence");
   }
@@ -130,10 +138,42 @@ void extent::check_block(std::uint32_t i) const {
   checked_[i / 64].fetch_or(std::uint64_t{1} << (i % 64), std::memory_order_release);  // E1
 }
 
+void extent::expect_random_reads() const noexcept {
+  if (!place_.on_device) return;
+  if (frames_ != nullptr) {  // each is asked for as a whole
+    icecore::expect_random_reads(media_);
+    return;
+  }
+  // The kernel has a limit for parts of a mapping that differ, so that short parts between long records do not.
+  constexpr std::uint64_t long_block_bytes = std::uint64_t{64} << 10;
+  constexpr std::uint64_t part_bytes_min = std::uint64_t{2} << 20;
+  std::uint64_t begin = fence_.place(0);
+  const auto ends = [&](std::uint64_t end) {
+    if (end - begin >= std::min(part_bytes_min, header_.fence_at - sizeof(extent_header))) {
+      icecore::expect_random_reads(media_.subspan(begin, end - begin));
+    }
+  };
+  for (std::uint32_t i = 0; i < fence_.blocks(); ++i) {
+    if (fence_.place(i + 1) - fence_.place(i) < long_block_bytes) continue;
+    ends(fence_.place(i));
+    begin = fence_.place(i + 1);
+  }
+  ends(header_.fence_at);
+}
+
+void extent::ask_for_blocks_before(std::uint32_t i) const noexcept {
+  if (!device_reads::renewed()) return;
+  constexpr std::uint64_t behind_bytes = 4 * walk_step_bytes;
+  const std::uint64_t end = media_place(i);
+  const std::uint64_t begin = end - std::min(end, behind_bytes);
+  ask_for(media_.subspan(begin, end - begin));
+}
+
 std::optional<packed_record> extent::find(std::string_view key, version v) const {
   const sought_key sought(key);
   const std::uint32_t at = fence_.block_of(sought, v);
   if (at == fence::none) return std::nullopt;
+  ask_for_block(at);
   const std::uint32_t guess = fence_.guess(at, sought);
   prefetch_slots_and_rows(at, guess);
   const block b = block_at(at);
@@ -181,6 +221,7 @@ void extent::verify(const std::function<void(std::string_view what, std::uint64_
   }
   for (std::uint32_t i = 0; i < fence_.blocks(); ++i) {
     const std::uint64_t from = fence_.place(i);
+    walk_to(i);
     if (frames_ != nullptr && lost[frames_->frame_of(i)]) {
       whole = false;
       continue;

@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory/device_pages.hpp"
 #include "stratum/block/block.hpp"
 #include "stratum/extent_place.hpp"
 #include "stratum/fence.hpp"
@@ -93,6 +94,7 @@ class extent {
   [[nodiscard, gnu::always_inline]] search begin(const sought_key& key, version v) const {
     search s{fence_.block_of(key, v), 0};
     if (s.block == fence::none) return s;
+    ask_for_block(s.block);
     s.key = fence_.guess(s.block, key);
     prefetch_slots(s.block, s.key);
     return s;
@@ -125,6 +127,7 @@ class extent {
   [[nodiscard]] std::optional<record_at> locate(const sought_key& key, version v) const {
     const std::uint32_t at = fence_.block_of(key, v);
     if (at == fence::none) return std::nullopt;
+    ask_for_block(at);
     const std::uint32_t guess = fence_.guess(at, key);
     prefetch_slots_and_rows(at, guess);
     const block b = block_at(at);
@@ -150,10 +153,20 @@ class extent {
     std::uint32_t key;  ///< in the block; its number of keys if the block's are all less
   };
   /// The first key that is not less than `key`, or the end of the block before it; of the first block that has it.
-  [[nodiscard]] position seek(const sought_key& key) const {
+  /// `walks`: a walk towards greater keys begins there, so the blocks behind it are asked for.
+  [[nodiscard]] position seek(const sought_key& key, bool walks = true) const {
     const std::uint32_t at = fence_.block_of(key, version_max);
     if (at == fence::none) return {0, 0};
+    if (place_.on_device && walks) walk_comes_to(media_, media_.data() + media_place(at));
     return {at, block_at(at).seek(key, fence_.guess(at, key)).at};
+  }
+  /// That a walk comes to block `i` from the one before it.
+  void walk_to(std::uint32_t i) const noexcept {
+    if (place_.on_device && (i == 0 || is_in_next_step(i))) walk_comes_to(media_, media_.data() + media_place(i));
+  }
+  /// The same of a walk towards lesser keys, which comes from the block behind it.
+  void walk_back_to(std::uint32_t i) const noexcept {
+    if (place_.on_device && is_in_next_step(i + 1)) ask_for_blocks_before(i);
   }
   [[nodiscard]] std::uint32_t blocks() const noexcept { return fence_.blocks(); }
   /// How many keys the block has; it is not read.
@@ -170,6 +183,18 @@ class extent {
   }
 
  private:
+  /// Whether a step of a walk (walk_step_bytes) ends between the block and the one before it.
+  [[nodiscard]] bool is_in_next_step(std::uint32_t i) const noexcept {
+    return fence_.place(i) / walk_step_bytes != fence_.place(i - 1) / walk_step_bytes;
+  }
+  /// The kernel reads no neighbours of a page that is missing, except in long records, which are read in order.
+  void expect_random_reads() const noexcept;
+  void ask_for_blocks_before(std::uint32_t i) const noexcept;
+  /// For a find, if such finds read from a device lately. A frame is asked for when it is inflated.
+  [[gnu::always_inline]] void ask_for_block(std::uint32_t i) const noexcept {
+    if (!place_.on_device || frames_ != nullptr || !device_reads::lately()) return;
+    ask_for({blocks_ + fence_.place(i), fence_.place(i + 1) - fence_.place(i)});
+  }
   /// Whether nothing of block `at` is shown at `v`: it has records of one key alone, and all of them are too new, or a
   /// newer one of them was `shown`. So a scan does not read what it does not need, nor inflate it.
   [[nodiscard]] bool has_nothing_for(std::uint32_t at, version v, bool shown) const noexcept {
@@ -212,6 +237,7 @@ class extent {
   }
 
   extent_place place_;
+  std::span<const std::byte> media_;
   format::extent_header header_;
   fence fence_;
   mutable std::vector<std::atomic<std::uint64_t>> checked_;  // by block, a bit
@@ -226,6 +252,7 @@ template <class Visit>
 bool extent::for_each_of(std::string_view key, version v, Visit&& visit) const {
   const sought_key sought(key);
   std::uint32_t at = fence_.block_of(sought, v);
+  if (at != fence::none) ask_for_block(at);
   for (; at < fence_.blocks(); ++at) {  // none is behind all
     const std::uint32_t guess = fence_.guess(at, sought);
     prefetch_slots_and_rows(at, guess);
@@ -245,6 +272,7 @@ bool extent::for_each_at(version v, std::string_view from, Visit&& visit) const 
   auto [at, first] = seek(sought_key(from));
   bool shown = false;  // whether the last key of the block before has been
   for (; at < fence_.blocks(); ++at, first = 0) {
+    if (first == 0) walk_to(at);
     if (!fence_.goes_on(at)) shown = false;
     if (first == 0 && has_nothing_for(at, v, shown)) continue;
     const block b = block_at(at);

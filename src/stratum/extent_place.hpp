@@ -10,6 +10,7 @@ struct extent_place {
   std::string file;          ///< for messages
   std::uint64_t offset = 0;  ///< in that file
   std::uint32_t seed = 0;
+  bool on_device = false;  ///< its pages may have to be read from a device: hints help
 };
 
 }  // namespace icecore::stratum

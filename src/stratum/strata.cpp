@@ -92,6 +92,7 @@ void stratum_walk::next_block() {
     block_ = 0;
     if (++extent_ == range_.end) return;
   }
+  of_->extent_at(extent_).walk_to(block_);
   if (goes_on()) key_ = 1;
 }
 
@@ -110,6 +111,7 @@ void stratum_walk::to_last_of_block_before() {
     block_ = of_->extent_at(extent_).blocks();
   }
   --block_;
+  of_->extent_at(extent_).walk_back_to(block_);
   key_ = of_->extent_at(extent_).keys_in(block_) - 1;
 }
 
@@ -126,14 +128,14 @@ void stratum_walk::previous() {
   to_first_of_key();
 }
 
-void stratum_walk::seek(std::string_view key) {
+void stratum_walk::seek(std::string_view key, bool forward) {
   extent_ = of_->extent_for(range_, key, version_max);
   if (extent_ == range_.end) {  // all are greater
     extent_ = range_.begin;
     block_ = key_ = 0;
     return;
   }
-  const auto [block, at] = of_->extent_at(extent_).seek(sought_key(key));
+  const auto [block, at] = of_->extent_at(extent_).seek(sought_key(key), forward);
   block_ = block;
   key_ = at;
   while (extent_ != range_.end && key_ >= of_->extent_at(extent_).keys_in(block_)) next_block();
@@ -147,7 +149,7 @@ void stratum_walk::seek_last() {
 }
 
 void stratum_walk::seek_before(std::string_view key) {
-  seek(key);
+  seek(key, false);
   if (at_end()) {
     seek_last();
   } else {

@@ -25,6 +25,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stratum/extent.hpp"
@@ -70,12 +71,25 @@ class strata {
   [[nodiscard]] std::optional<record_place> older(const record_place& record) const;
   /// The newest record whose version is at most `v`, from this record of the key on.
   [[nodiscard]] std::optional<record_place> at_most(const record_place& from, version v) const;
+  /// The same, unless it is a removal.
+  [[nodiscard]] std::optional<record_place> shown_at_most(const record_place& from, version v) const {
+    const block b = extent_at(from.extent).block_at(from.in.block);
+    const block::read_row r = b.row_at(from.in.row);
+    if (r.record.stamped <= v) [[likely]]
+      return r.record.is_removal() ? std::nullopt : std::optional(from);
+    const auto found = at_most(from, v);
+    return found && record(*found).is_removal() ? std::nullopt : found;
+  }
 
   [[nodiscard]] std::string_view key(const record_place& at) const {
     return extent_at(at.extent).block_at(at.in.block).key(at.in.key);
   }
   [[nodiscard]] packed_record record(const record_place& at) const {
     return extent_at(at.extent).block_at(at.in.block).row_at(at.in.row).record;
+  }
+  [[nodiscard]] std::pair<std::string_view, packed_record> key_and_record(const record_place& at) const {
+    const block b = extent_at(at.extent).block_at(at.in.block);
+    return {b.key(at.in.key), b.row_at(at.in.row).record};
   }
 
   [[nodiscard]] const extent& extent_at(std::uint32_t i) const noexcept { return *extents_[i].bytes; }
@@ -193,7 +207,7 @@ class stratum_walk {
   stratum_walk(const strata& of, const strata::range& extents) noexcept : of_(&of), range_(extents) {}
 
   /// To the first key that is not less.
-  void seek(std::string_view key);
+  void seek(std::string_view key) { seek(key, true); }
   /// To the last key that is less; at the end if there is none.
   void seek_before(std::string_view key);
   void seek_last();
@@ -202,6 +216,16 @@ class stratum_walk {
   [[nodiscard]] std::string_view key() const { return now().key(key_); }
   [[nodiscard]] record_place newest() const { return {extent_, {block_, key_, now().rows_begin(key_)}}; }
   void next();
+  /// Calls visit(newest record's place) for this key and those behind it in its block, at most `most`, as far as they
+  /// are less than `bound`; and goes behind them. Whether it came to the end of the block.
+  template <class Visit>
+  bool visit_block(std::optional<std::string_view> bound, std::size_t most, Visit&& visit);
+  /// To a key of this stratum, from which next() goes on.
+  void set(const record_place& at) noexcept {
+    extent_ = at.extent;
+    block_ = at.in.block;
+    key_ = at.in.key;
+  }
   /// At the end if this was the first key.
   void previous();
 
@@ -211,6 +235,8 @@ class stratum_walk {
   [[nodiscard]] bool goes_on() const noexcept {
     return block_ > 0 ? of_->extent_at(extent_).goes_on(block_) : extent_ != range_.begin && of_->goes_on(extent_);
   }
+  /// `forward`: next() follows, not previous().
+  void seek(std::string_view key, bool forward);
   void next_block();
   void to_last_of_block_before();
   void to_first_of_key();
@@ -222,17 +248,55 @@ class stratum_walk {
   std::uint32_t key_ = 0;
 };
 
+template <class Visit>
+bool stratum_walk::visit_block(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
+  const block b = now();
+  std::uint32_t end = b.keys();
+  if (bound && b.key(end - 1) >= *bound) end = std::max(b.seek(sought_key(*bound), key_).at, key_);
+  end = static_cast<std::uint32_t>(std::min<std::uint64_t>(end, key_ + most));
+  for (; key_ < end; ++key_) visit(record_place{extent_, {block_, key_, b.rows_begin(key_)}});
+  if (key_ < b.keys()) return false;
+  --key_;
+  next();
+  return true;
+}
+
 /// Goes through the keys of all strata, each once, at its newest record.
 class strata_walk {
  public:
   explicit strata_walk(const strata& of) {
+    walks_.reserve(of.all().size());
     for (const strata::range& each : of.all()) walks_.emplace_back(of, each);
   }
   void seek(std::string_view key);
+  /// To the first key that is greater than that of the record.
+  void seek_behind(const record_place& at, std::string_view behind) {
+    if (walks_.size() > 1) return seek(behind);
+    walks_.front().set(at);
+    walks_.front().next();
+    choose();
+  }
   [[nodiscard]] bool at_end() const noexcept { return at_ == nullptr; }
   [[nodiscard]] std::string_view key() const noexcept { return key_; }
   [[nodiscard]] record_place newest() const { return at_->newest(); }
   void next();
+  /// As stratum_walk::visit_block(). Precondition: this key is less than `bound`.
+  template <class Visit>
+  bool visit_block(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
+    for (const stratum_walk& each : walks_) {
+      if (&each == at_ || each.at_end()) continue;
+      const std::string_view key = each.key();
+      if (!bound || key < *bound) bound = key;
+    }
+    if (bound && *bound == key_) {  // several strata have it
+      visit(newest());
+      next();
+      return false;
+    }
+    const bool ends = at_->visit_block(bound, most, visit);
+    choose();
+    return ends;
+  }
 
  private:
   void choose();

@@ -26,9 +26,11 @@ std::uint64_t usual_block_cache_bytes() noexcept {
 std::unique_ptr<const stratum::extent> open_extent(const pool_set& pools, const format::named_extent& of,
                                                    std::shared_ptr<stratum::frame_cache> frames) {
   const link at = of.segment + sizeof(format::segment_header);
-  auto made = std::make_unique<const stratum::extent>(
-      stratum::extent::open({pools.at(at), of.size},
-                            {.file = pools.origin(at), .offset = link_offset(at), .seed = of.seed}, std::move(frames)));
+  const std::span<const std::byte> bytes(pools.at(at), of.size);
+  const bool on_device = pools.of(at).durability().medium == medium::block_device;
+  auto made = std::make_unique<const stratum::extent>(stratum::extent::open(
+      bytes, {.file = pools.origin(at), .offset = link_offset(at), .seed = of.seed, .on_device = on_device},
+      std::move(frames)));
   if (made->media_crc() != of.header_crc || made->media_size() != of.size) {
     raise(errc::damaged, "{}: damaged at byte {} (packed records): these are not the ones that the manifest names",
           pools.origin(at), link_offset(at));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/checksum.hpp"
+#include "base/memory/device_pages.hpp"
 #include "base/raise.hpp"
 #include "stratum/frames/frame_parts.hpp"
 
@@ -90,6 +91,7 @@ framed_blocks::framed_blocks(std::span<const std::byte> media, const framed_head
       checked_(checked) {
   const std::byte* const table = media_.data() + header.table_at;
   const std::uint64_t table_size = std::uint64_t{header.frames} * sizeof(frame_entry);
+  if (place_.on_device) ask_for({table, table_size});
   if (crc32c(place_.seed, table, table_size) != header.table_crc) {
     raise_damaged(header.table_at, "checksum mismatch of the table of frames");
   }
@@ -160,6 +162,7 @@ const char* framed_blocks::media_fails(std::uint32_t i) const noexcept {
 std::vector<bool> framed_blocks::verify(const std::function<void(std::string_view, std::uint64_t)>& report) const {
   std::vector<bool> lost(frames_.size() - 1);
   for (std::uint32_t i = 0; i < lost.size(); ++i) {
+    if (place_.on_device) walk_comes_to(media_, media_.data() + frames_[i].media_at);
     const char* const what = media_fails(i);
     if (what != nullptr) report(what, frames_[i].media_at);
     lost[i] = what != nullptr || (frames_[i].parent != no_parent && lost[frames_[i].parent]);
@@ -169,8 +172,9 @@ std::vector<bool> framed_blocks::verify(const std::function<void(std::string_vie
 
 void framed_blocks::inflate(std::uint32_t i) const {
   const frame& f = frames_[i];
-  if (const char* const what = media_fails(i)) raise_damaged(f.media_at, what);
   const std::span<const std::byte> from = on_media(i);
+  if (place_.on_device) ask_for(from);  // little beside inflating it
+  if (const char* const what = media_fails(i)) raise_damaged(f.media_at, what);
   const std::uint64_t size = size_of(i);
   std::byte* const to = memory_->begin() + f.at;
   if (size == from.size()) {

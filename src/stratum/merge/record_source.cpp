@@ -15,6 +15,7 @@ extent_records::extent_records(const extent& of, std::string_view from) : of_(&o
 }
 
 void extent_records::enter_block(std::uint32_t first_key) {
+  if (first_key == 0) of_->walk_to(block_);
   const block b = of_->block_at(block_);
   key_at_ = first_key;
   key_ = b.key(first_key);
