@@ -124,13 +124,15 @@ class lmdb_map final : public map {
     check(mdb_env_set_maxreaders(created, 1024));
     // WRITEMAP writes without malloc and memcpy; NOTLS lets a reading thread also write.
     constexpr unsigned flags = MDB_WRITEMAP | MDB_NOTLS | MDB_NOMEMINIT;
-    check(mdb_env_open(created, how.folder.c_str(), flags | (syncs ? 0 : MDB_NOSYNC), 0644));
+    const unsigned asked = (syncs ? 0 : MDB_NOSYNC) | (how.reads_ahead ? 0 : MDB_NORDAHEAD);
+    check(mdb_env_open(created, how.folder.c_str(), flags | asked, 0644));
     transaction first = state_.begin(0);
     check(mdb_dbi_open(first.get(), nullptr, 0, &state_.table));
     commit(std::move(first));
   }
 
   std::unique_ptr<map_session> new_session() override { return std::make_unique<lmdb_map_session>(state_); }
+  void settle() override { check(mdb_env_sync(state_.environment.get(), 1)); }
 
  private:
   lmdb_state state_;

@@ -46,6 +46,9 @@ class map {
   /// Called in the thread that will use the session; other threads may call it at the same time.
   virtual std::unique_ptr<map_session> new_session() = 0;
 
+  /// Brings what was written into the form that the store reads best, and onto the medium. Not measured.
+  virtual void settle() {}
+
   /// For a map opened after a kill: throws unless it really recovered. Not measured.
   virtual void check_recovered() const {}
 };

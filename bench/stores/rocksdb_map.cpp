@@ -69,6 +69,10 @@ class rocksdb_map final : public map {
   std::unique_ptr<map_session> new_session() override {
     return std::make_unique<rocksdb_map_session>(*database_, syncs_);
   }
+  void settle() override {
+    check(database_->Flush({}));
+    check(database_->CompactRange({}, nullptr, nullptr));
+  }
 
  private:
   bool syncs_;

@@ -25,7 +25,14 @@ namespace icecore::bench {
   options.max_open_files = -1;            // keeps all open: the tuning guide's advice if there is enough memory
   options.allow_mmap_reads = true;        // "for data in memory", rocksdb/options.h
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(2048 * mebibyte);
+  std::size_t cache_bytes = 2048 * mebibyte;
+  if (how.memory_bytes != 0) {
+    // The kernel's cache has the rest; without it, filters and indexes are what else needs memory.
+    options.allow_mmap_reads = false;
+    options.use_direct_reads = !how.reads_ahead;
+    cache_bytes = how.reads_ahead ? how.memory_bytes / 8 : how.memory_bytes / 2;
+  }
+  table.block_cache = rocksdb::NewLRUCache(cache_bytes);
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10, false));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;

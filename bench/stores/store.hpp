@@ -150,6 +150,11 @@ struct opening {
   std::uint64_t keys = 0;        ///< number of these that are the first of their key; only maps use it
   std::size_t key_size = 8;      ///< of every key
   std::size_t value_size = 8;    ///< of every value
+  /// Of the machine, if the store has less of it than data; 0: ample. Only maps use it.
+  std::uint64_t memory_bytes = 0;
+  /// With memory_bytes: whether more is read than was asked for, as the kernel does for mapped files and for files that
+  /// are read through its cache.
+  bool reads_ahead = true;
 
   [[nodiscard]] std::uint64_t record_bytes() const noexcept { return key_size + value_size; }
 };
