@@ -71,7 +71,10 @@ class layered_histories {
   }
   [[nodiscard]] link newest(link entry) const { return is_packed(entry) ? entry : young_->newest(entry); }
   [[nodiscard]] link start_of(link entry, version v) const {
-    if (is_packed(entry)) return shown(packed_from(entry, v));
+    if (is_packed(entry)) {
+      const auto found = packed_->shown_at_most(place_of(entry), v);
+      return found ? packed_link(*found) : null_link;
+    }
     const link start = young_->start_of(entry, v);
     if (start != null_link || young_->stamp_of(entry) <= v) return start;
     return shown(packed_at(at(entry).key(), v));

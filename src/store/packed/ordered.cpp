@@ -12,28 +12,35 @@ std::string_view layered_links::key_of(link l) const {
 }
 
 void layered_links::fill(std::string_view key, index::block& out) const {
+  stratum::strata_walk packed(*packed_);
+  packed.seek(key);
+  merge(key, packed, out);
+}
+
+void layered_links::merge(std::string_view key, stratum::strata_walk& packed, index::block& out) const {
+  // A part of the links that goes on to the end of a packed block is enough: the rest would be read in vain by a short
+  // scan.
+  constexpr std::size_t enough = index::block::capacity / 8;
   index::block young;
   young_->seek(key, young);
   std::size_t at = 0;
   while (at < young.size && key_of(young.entries[at]) < key) ++at;
   if (at == young.size && young_->next_block(young)) at = 0;  // the lower bound is there
   const bool young_ends = young.size == 0 || young.next == 0;
-  stratum::strata_walk packed(*packed_);
-  packed.seek(key);
   out.size = 0;
+  const auto take = [&out](const stratum::record_place& place) { out.entries[out.size++] = packed_link(place); };
   std::string_view young_key = at < young.size ? key_of(young.entries[at]) : std::string_view();
   while (out.size < index::block::capacity) {
+    const std::size_t room = index::block::capacity - out.size;
     if (at >= young.size) {
       // what the index has behind this block is not known here
       if (packed.at_end() || (!young_ends && young.size > 0)) break;
-      out.entries[out.size++] = packed_link(packed.newest());
-      packed.next();
+      if (packed.visit_block(std::nullopt, room, take) && out.size >= enough) break;
       continue;
     }
     const int order = packed.at_end() ? -1 : young_key.compare(packed.key());
     if (order > 0) {
-      out.entries[out.size++] = packed_link(packed.newest());
-      packed.next();
+      if (packed.visit_block(young_key, room, take) && out.size >= enough) break;
       continue;
     }
     out.entries[out.size++] = young.entries[at];
@@ -49,9 +56,16 @@ bool layered_links::next_block(index::block& b) const {
     b.size = 0;
     return false;
   }
-  std::string behind(key_of(b.next));
+  const link last = b.next;
+  std::string behind(key_of(last));
   behind.push_back('\0');
-  fill(behind, b);
+  stratum::strata_walk packed(*packed_);
+  if (is_packed(last)) {
+    packed.seek_behind(place_of(last), behind);
+  } else {
+    packed.seek(behind);
+  }
+  merge(behind, packed, b);
   return b.size != 0;
 }
 

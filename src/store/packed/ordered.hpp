@@ -33,6 +33,8 @@ class layered_links final : public index::ordered_links {
   [[nodiscard]] std::string_view key_of(link l) const;
   /// The links from `key` on.
   void fill(std::string_view key, index::block& out) const;
+  /// The same, where `packed` is at its first key that is not less than `key`.
+  void merge(std::string_view key, stratum::strata_walk& packed, index::block& out) const;
   /// The last links of `young`, with the packed ones between and behind them that are before `packed`'s end.
   void fill_back(const index::block& young, stratum::strata_walk_back& packed, index::block& out) const;
 

@@ -277,10 +277,28 @@ std::size_t visible_records(const reading_engine<Heads>& core, const walked_entr
   }
   std::size_t n = 0;
   for (std::size_t i = 0; i < started; ++i) {
+    if constexpr (reading_engine<Heads>::is_layered) {
+      if (is_packed(starts[i].start)) {  // no removal, and nothing is to be made durable
+        out[n++] = starts[i].start;
+        continue;
+      }
+    }
     const link l = core.visible_from_start(starts[i], v);
     if (l != null_link) out[n++] = l;
   }
   return n;
+}
+
+/// Key and value of a visible record.
+template <class Heads>
+[[nodiscard]] item item_of(const reading_engine<Heads>& core, link l) {
+  if constexpr (reading_engine<Heads>::is_layered) {
+    if (is_packed(l)) {
+      const auto [key, record] = core.histories().packed().key_and_record(place_of(l));
+      return {key, record.value};
+    }
+  }
+  return {core.histories().key_of_record(l), core.value_of(l)};
 }
 
 /// The key of the entry that a visible record belongs to.

@@ -46,7 +46,7 @@ struct [[gnu::visibility("hidden")]] cursor::access {
   void show(std::size_t position) const {
     c.position_ = position;
     const link l = c.visible_[position];
-    c.current_ = {detail::key_of_record(core, l), core.value_of(l)};
+    c.current_ = detail::item_of(core, l);
     c.valid_ = true;
   }
 
