@@ -13,7 +13,8 @@
 // Nobody else may have the store open. Errors: errc::locked if somebody has; those of opening; value_too_large, if a
 // value is longer than packed_value_size_max; no_space. After an error the store is as it was. Durability: a crash at
 // any point leaves the store as it was before or as it is afterwards. Cost: reads what is packed, and writes it; on the
-// way the store takes the space of both. Memory: 64 MiB for each thread, and the longest value.
+// way the store takes the space of both. Memory: 64 MiB for each thread, and of
+// values that are longer twice the longest, three times if they are compressed.
 // Readers beside the writer (access::read_only) which have the store open keep what they have; the space that they may
 // look at is given back by the first opening for writing after they have ended.
 // With `compression` versions of one key take little more than what they differ by. A store with compressed records has
@@ -29,8 +30,8 @@
 
 namespace [[gnu::visibility("default")]] icecore {
 
-/// Longer values, in bytes, are not packed.
-inline constexpr std::uint64_t packed_value_size_max = std::uint64_t{1} << 30;
+/// Longer values, in bytes, are not packed: 4 GiB less 128 KiB, since a value is packed with its key.
+inline constexpr std::uint64_t packed_value_size_max = (std::uint64_t{1} << 32) - (std::uint64_t{1} << 17);
 
 /// How packed records are stored.
 enum class compression : std::uint8_t {

@@ -29,8 +29,9 @@ namespace icecore::stratum {
 inline constexpr std::uint64_t block_bytes_usual = 4096;
 /// More count as these: the numbers in a block have 32 bits.
 inline constexpr std::uint64_t block_bytes_max = std::uint64_t{1} << 30;
-/// Longer values are not packed.
-inline constexpr std::uint64_t packed_value_max = std::uint64_t{1} << 30;
+/// Longer values are not packed: with its key, a value is a block, whose size has 32 bits.
+inline constexpr std::uint64_t packed_value_max = (std::uint64_t{1} << 32) - (std::uint64_t{1} << 17);
+static_assert(packed_value_max + key_size_max + 4 * format::block_alignment <= UINT32_MAX);
 
 class extent_builder {
  public:

@@ -46,8 +46,8 @@ def compact(
 
     Raises LockedError if somebody has the store open, NoSuchStoreError, NotAStoreError, NoSpaceError, DamagedError,
     MissingFileError, CopiedError, CrashUnknownError, PermissionDeniedError, ValueTooLargeError for a value of more than
-    1 GiB, which cannot be packed, IOFailedError, and InvalidArgumentError for wrong arguments. The store is then as it
-    was.
+    4 GiB less 128 KiB, which cannot be packed, IOFailedError, and InvalidArgumentError for wrong arguments. The store is
+    then as it was.
     """
     if not isinstance(whole, bool):
         raise TypeError(f"whole must be a bool, not {type(whole).__name__}")
