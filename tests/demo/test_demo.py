@@ -2,10 +2,11 @@
 
 ICECORE_CLI and ICECORE_LIBRARY name the command and libicecore.so.
 
-    python3 test_demo.py [Git|Training|Plug|Whole]
+    python3 test_demo.py [Git|Training|Plug|Pack|Whole]
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ ACTS = ROOT / "tools" / "demonstration"
 sys.path.insert(0, str(ACTS))
 sys.dont_write_bytecode = True
 
+import pack  # noqa: E402
 import pull_the_plug  # noqa: E402
 
 ICECORE = os.environ.get("ICECORE_CLI", "icecore")
@@ -145,6 +147,64 @@ class Plug(InFolder):
         self.assertEqual(pull_the_plug.judge({"a": "1", "b": "3", "c": "4"}, content, batch), (None, True))
         for found in ({"a": "1", "b": "3"}, {"b": "2"}, {"a": "1", "b": "2", "c": "4"}, {"a": "1", "b": "2", "d": "5"}, {}):
             self.assertIsNotNone(pull_the_plug.judge(found, content, batch)[0], found)
+
+
+class Pack(InFolder):
+    def setUp(self):
+        super().setUp()
+        self.repository, self.store = self.folder / "repository", self.folder / "packed.ice"
+        subprocess.run(["git", "init", "--quiet", "--bare", self.repository], check=True)
+        subprocess.run(["git", "-C", self.repository, "fast-import", "--quiet"], input="".join(self.history(300)).encode(), check=True)
+        subprocess.run(["git", "-C", self.repository, "symbolic-ref", "HEAD", "refs/heads/told"], check=True)
+
+    def history(self, commits):
+        """Each commit changes one of nine files, which have what all commits before it had in the same place, and a line more."""
+        for number in range(commits):
+            text = "".join(f"line {line} of {number % 9}\n" for line in range(number))
+            yield f"commit refs/heads/told\ncommitter n <e> {1700000000 + number} +0000\ndata 1\nc\nM 644 inline file-{number % 9}\ndata {len(text)}\n{text}\n"
+
+    def pack(self, icecore=ICECORE):
+        return run(sys.executable, "-B", ACTS / "pack.py", self.store, self.repository, "--icecore", icecore, "--seed", 1)
+
+    def wrapper(self, condition, then):
+        """A command that answers like icecore until condition holds for what it is asked."""
+        wrapper = self.folder / "icecore"
+        wrapper.write_text(f'#!/bin/sh\n"{ICECORE}" "$@" || exit\n[ "$1" != compact ] || touch "{self.folder}/compacted"\nif {condition}; then {then}; fi\n', encoding="ascii")
+        wrapper.chmod(0o755)
+        return wrapper
+
+    def test_snapshots_of_a_packed_store_are_those_of_git(self):
+        code, said = self.pack()
+        self.assertEqual(code, 0, said)
+        self.assertIn("225 commits loaded", said)
+        self.assertIn("of 300 commits: all paths and bytes are git's", said)
+        self.assertRegex(said, r"no damage.*\n.*3 snapshots are git's before packing, after it,")
+        loaded, packed = (float(re.search(rf"{step} +([\d.]+) MB", said)[1]) for step in ("commits loaded", "compact --compress"))
+        self.assertLess(packed, loaded / 2, said)
+
+    def test_a_snapshot_that_packing_changes_fails(self):
+        more = '{"key":"more","value":""}'
+        code, said = self.pack(self.wrapper(f'[ "$1" = scan ] && [ -e "{self.folder}/compacted" ]', f"echo '{more}'"))
+        self.assertEqual(code, 1, said)
+        self.assertIn("snapshots as loaded", said)
+        self.assertIn("'more' is in the store, but not in git's tree", said)
+
+    def test_a_loader_that_fails_is_no_success(self):
+        code, said = self.pack(self.wrapper(f'[ "$1" = load ] && [ -e "{self.folder}/compacted" ]', "exit 9"))
+        self.assertEqual(code, 2, said)
+        self.assertIn("ended with exit code 9", said)
+
+    def test_only_what_was_compared_beside_the_loader_counts(self):
+        packing = pack.Packing.__new__(pack.Packing)
+        answers = iter([None, None, None, None, None, 0, 0])  # asked before and after each comparison; it ends during the third
+        packing.compare = lambda when: 7
+        self.assertEqual(packing.compare_beside(type("Loader", (), {"poll": lambda _: next(answers)})()), [7, 7])
+
+    def test_a_history_is_divided_so_that_something_is_left_to_load(self):
+        for commits, newer in ((1, 0), (2, 1), (4, 1), (5, 2), (1000, 250), (100_000, 300)):
+            older, rest = pack.divided(list(range(commits)))
+            self.assertEqual(len(rest), newer)
+            self.assertEqual(older + rest, list(range(len(older) + len(rest))))
 
 
 class Whole(InFolder):
