@@ -196,9 +196,10 @@ class Pack(InFolder):
 
     def test_only_what_was_compared_beside_the_loader_counts(self):
         packing = pack.Packing.__new__(pack.Packing)
-        answers = iter([None, None, None, None, None, 0, 0])  # asked before and after each comparison; it ends during the third
         packing.compare = lambda when: 7
-        self.assertEqual(packing.compare_beside(type("Loader", (), {"poll": lambda _: next(answers)})()), [7, 7])
+        for answers, seen in (([None, None, None, 0, 0], 1), ([None, 0, 0], 0), ([None] * 9, pack.COMPARED_BESIDE)):  # asked before and after each
+            asked = iter(answers)
+            self.assertEqual(packing.compare_beside(type("Loader", (), {"poll": lambda _, asked=asked: next(asked)})()), [7] * seen)
 
     def test_a_history_is_divided_so_that_something_is_left_to_load(self):
         for commits, newer in ((1, 0), (2, 1), (4, 1), (5, 2), (1000, 250), (100_000, 300)):

@@ -27,7 +27,8 @@ from pathlib import Path
 
 CHECKER = Path(__file__).resolve().parents[1] / "check-git-snapshots"
 OLDER_MAX, NEWER_MAX = 4000, 300  # of a long history, its beginning: enough to see, and done in seconds
-RUNS_S, HALTS_S = 0.004, 0.036
+RUNS_S, HALTS_S = 0.002, 0.04
+COMPARED_BESIDE = 2
 
 
 class CannotCompare(Exception):
@@ -78,6 +79,9 @@ class Packing:
     def told(self, step, note=""):
         print(f"  {step:<46} {self.bytes_on_device() / 1e6:10,.1f} MB   {note}".rstrip(), flush=True)
 
+    def newest_loaded(self):
+        return json.loads(output_of(self.icecore, "log", self.store, "--limit", "1", "-o", "json"))["name"]
+
     def load_older(self):
         said = json.loads(output_of(*self.load_command(self.older[-1]), "--index", "persistent"))
         self.told(f"{len(self.older):,} commits loaded", f"git has {said['git_packed_bytes'] / 1e6:,.1f} MB, packed")
@@ -101,7 +105,7 @@ class Packing:
 
     @contextlib.contextmanager
     def loading_newer(self):
-        """A process that loads the newer commits, for most of the time halted until what is inside has ended."""
+        """A process that has begun to load the newer commits, and is halted for most of the time until what is inside has ended."""
         process = subprocess.Popen(self.load_command(self.newer[-1]), stdout=subprocess.DEVNULL)
         while process.poll() is None and not is_written(self.store):  # until then a reader would keep it out
             time.sleep(0.001)
@@ -118,6 +122,8 @@ class Packing:
         holding = threading.Thread(target=hold_back)
         holding.start()
         try:
+            while process.poll() is None and self.newest_loaded() == self.older[-1]:
+                pass
             yield process
         except BaseException:
             process.terminate()
@@ -130,9 +136,9 @@ class Packing:
             raise CannotCompare(f"the process that loads the newer commits ended with exit code {code}")
 
     def compare_beside(self, loader):
-        """Until the loader has ended; returns how many comparisons began and ended while it was there."""
+        """At most COMPARED_BESIDE times; returns of how many commits those were that began and ended while the loader was there."""
         seen = []
-        while loader.poll() is None:
+        while loader.poll() is None and len(seen) < COMPARED_BESIDE:
             commits = self.compare("beside a process that loads")
             if loader.poll() is None:
                 seen.append(commits)
