@@ -11,16 +11,18 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("substrait")
 pc = pytest.importorskip("pyarrow.compute")
 
+SAYS_TEXTS = int(pa.__version__.partition(".")[0]) >= 26  # older ones have no words of Substrait for starts_with and its like
 LAYOUT = "price f64, qty u32, left i8, name bytes"
 price, qty, left, name, key = (pc.field(f) for f in ("price", "qty", "left", "name", "key"))
 
+of_texts = pytest.mark.skipif(not SAYS_TEXTS, reason="pyarrow before 26 cannot say this to Substrait")
 EXPRESSIONS = [
-    (price > 100.0) & pc.starts_with(key, "eu/"),
+    pytest.param((price > 100.0) & pc.starts_with(key, "eu/"), marks=of_texts),
     ~((qty + 1) <= 70) | (left == -5),
     qty.isin([1, 5, 77]),
     name == "it's 7",
     name != "item 7",
-    pc.ends_with(name, "9") | pc.match_substring(name, "44"),
+    pytest.param(pc.ends_with(name, "9") | pc.match_substring(name, "44"), marks=of_texts),
     pc.if_else(qty > 30, price, 0.0) >= 16.5,
     (qty / 3 == 5) & (qty * 2 - 1 > 0),
     pc.bit_wise_and(qty, 3) == 1,
@@ -70,7 +72,7 @@ def test_what_cannot_be_translated_is_named(snapshot):
         (pc.utf8_length(name) > 3, "utf8_length"),
         (price.is_nan(), "is_nan"),
         (pc.field("prize") > 1, "prize"),
-        (pc.starts_with(key, "EU", ignore_case=True), "ignores case"),
+        (pc.starts_with(key, "EU", ignore_case=True), "ignores case" if SAYS_TEXTS else "starts_with"),
         (price > float("nan"), "nan"),
     ):
         with pytest.raises(icecore.InvalidArgumentError, match=told):

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timezone
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     exec(compile(first, "docs/python.md", "exec"), {})
     assert "b'0.7'" in capsys.readouterr().out
     for number, block in enumerate(others):
+        if "zarr" in block and find_spec("zarr") is None:  # zarr 3 needs CPython 3.11
+            continue
         with open_store(f"{number}.ice") as store:
             store.tag()  # version 1, which an example reads
             names = {"icecore": icecore, "store": store, "np": np, "datetime": datetime, "timezone": timezone}

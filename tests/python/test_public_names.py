@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 from datetime import datetime, timezone
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -206,6 +207,8 @@ def test_wrong_arguments_are_refused_in_words_of_this_library(owner, tmp_path, m
         if owner is None and isinstance(CALLS[name], type) and issubclass(CALLS[name], Exception):
             continue
         if name.endswith((".close", ".sync")) or name == "Store":  # which takes what open() does
+            continue
+        if name == "zarr_store" and find_spec("zarr") is None:  # zarr 3 needs CPython 3.11
             continue
         receiver = receivers(store).get(cls) if cls else None
         if cls is not None and receiver is None:

@@ -8,10 +8,11 @@ import textwrap
 from pathlib import Path
 
 import icecore
+import pytest
 
 PROGRAM = """
     from datetime import datetime, timezone
-    from typing import assert_type
+    from typing_extensions import assert_type
     import numpy as np
     import icecore
 
@@ -81,6 +82,7 @@ def run_module(*arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="NumPy's last release for CPython 3.10 describes itself incompletely")
 def test_the_package_is_strictly_typed(tmp_path):
     strictly = ("mypy", "--strict", "--cache-dir", str(tmp_path), "-p", "icecore")
     if Path(icecore.__file__).with_name("_native_mpi.pyi").exists():
