@@ -86,15 +86,19 @@ class Sources(unittest.TestCase):
         self.assertEqual(sorted(named - there), [])
 
     def test_pictures_are_drawings_with_titles(self):
-        pictures = sorted((SITE / "pictures").iterdir())
-        self.assertTrue(pictures)
-        pages = "".join(page.read_text(encoding="utf-8") for page in SITE.rglob("*.md"))
-        for picture in pictures:
+        by_hand, by_script = (sorted((folder / "pictures").iterdir()) for folder in (SITE, SITE.parent))
+        self.assertTrue(by_hand and by_script)
+        pages = "".join(page.read_text(encoding="utf-8") for page in SITE.parent.rglob("*.md"))
+        for picture in by_hand + by_script:
+            self.assertIn(f"pictures/{picture.name})", pages)
+            self.assertLess(picture.stat().st_size, 200_000, picture)
+            if picture.suffix == ".png":
+                continue
+            self.assertNotIn("@font-face", picture.read_text(encoding="utf-8"), f"{picture}: fonts of another site")
             drawing = xml.etree.ElementTree.parse(picture).getroot()
             self.assertTrue(drawing.tag.endswith("}svg") and drawing.get("viewBox"), picture)
             self.assertIsNotNone(drawing.find("{http://www.w3.org/2000/svg}title"), picture)
-            self.assertIn(f"pictures/{picture.name})", pages)
-        for page in SITE.rglob("*.md"):
+        for page in SITE.parent.rglob("*.md"):
             self.assertNotIn("![](", page.read_text(encoding="utf-8"), f"{page}: a picture without words")
 
     def test_blocks_of_code_are_run_by_tests(self):
