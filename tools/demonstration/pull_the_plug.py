@@ -95,9 +95,9 @@ class Content:
 
 
 def output_of(command, codes=(0,)):
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    if done.returncode not in codes:
-        raise CannotJudge(f"{' '.join(map(str, command))} failed with exit code {done.returncode}")
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    if done.returncode not in codes:  # what is said of a code that is an answer, such as of a key that is not there yet, is for nobody
+        raise CannotJudge(f"{' '.join(map(str, command))} failed with exit code {done.returncode}: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout
 
 
