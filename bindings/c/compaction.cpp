@@ -20,6 +20,7 @@ icecore_compaction_report report_of(const icecore::compaction_report& done) noex
   result.versions_expired = done.versions_expired;
   result.records_dropped = done.records_dropped;
   result.erased = done.erased ? 1 : 0;
+  result.writers_stopped_us = static_cast<std::uint64_t>(done.writers_stopped.count());
   return result;
 }
 
@@ -58,6 +59,42 @@ int icecore_compact_compressed(const char* path, const icecore_options* options,
                   .compression_level = level,
                   .on_progress = progress_of(on_progress, progress_context)},
                  report);
+}
+
+int icecore_compact_open(icecore_store* store, int whole, unsigned threads, int level, uint64_t bytes_per_second,
+                         icecore_progress_function on_progress, void* progress_context,
+                         icecore_compaction_report* report) {
+  return guarded([&] {
+    require(store, "icecore_compact_open", "store");
+    if (report != nullptr) {
+      require_result(report, "icecore_compact_open");
+      write_structure(report, icecore_compaction_report{});
+    }
+    icecore::compaction_options how{.whole = whole != 0,
+                                    .threads = threads,
+                                    .bytes_per_second = bytes_per_second,
+                                    .on_progress = progress_of(on_progress, progress_context)};
+    if (level != 0) {
+      how.compression = icecore::compression::zstd;
+      how.compression_level = level;
+    }
+    const icecore::compaction_report done = store->store.compact(how);
+    if (report != nullptr) write_structure(report, report_of(done));
+  });
+}
+
+int icecore_pause_compaction(icecore_store* store) {
+  return guarded([&] {
+    require(store, "icecore_pause_compaction", "store");
+    store->store.pause_compaction();
+  });
+}
+
+int icecore_resume_compaction(icecore_store* store) {
+  return guarded([&] {
+    require(store, "icecore_resume_compaction", "store");
+    store->store.resume_compaction();
+  });
 }
 
 int icecore_compact_dry_run(const char* path, const icecore_options* options, int whole, unsigned threads,

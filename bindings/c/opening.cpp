@@ -11,6 +11,8 @@ icecore_options default_options() noexcept {
   defaults.grow_in_background = 1;
   defaults.beside_writer = 1;
   defaults.publish_settled = 1;
+  defaults.compaction_threads = options().compaction_limits.threads;
+  defaults.compaction_young_bytes = options().compaction_limits.young_bytes;
   return defaults;
 }
 
@@ -35,6 +37,11 @@ options options_of(const icecore_options* given, const char* function) {
   opening.grow_in_background = set.grow_in_background != 0;
   opening.beside_writer = set.beside_writer != 0;
   opening.never_locks = set.never_locks != 0;
+  opening.compaction = set.compaction != 0 ? compaction_mode::automatic : compaction_mode::by_call;
+  opening.compaction_limits = {.threads = set.compaction_threads,
+                               .bytes_per_second = set.compaction_bytes_per_second,
+                               .young_bytes = set.compaction_young_bytes,
+                               .compress = set.compaction_compress != 0};
   opening.publish_settled = set.publish_settled != 0;
   opening.recovery_threads = set.recovery_threads;
   opening.placements = placements_of(set.placements, set.placement_count, function);

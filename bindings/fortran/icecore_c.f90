@@ -30,6 +30,9 @@ module icecore_c
     integer(c_int) :: crash, deferred_durability, grow_in_background, beside_writer, publish_settled
     integer(c_int64_t) :: block_cache_bytes
     integer(c_int) :: never_locks
+    integer(c_int) :: compaction, compaction_threads
+    integer(c_int64_t) :: compaction_bytes_per_second, compaction_young_bytes
+    integer(c_int) :: compaction_compress
   end type icecore_options_c
 
   type, bind(c) :: icecore_tag_options_c

@@ -179,6 +179,13 @@ typedef struct icecore_options {
   /* not 0, with ICECORE_ACCESS_READ_ONLY: never keep a process out that would write. What is shown then, and with which
    * options this does not go: icecore::options::never_locks. */
   int never_locks;
+  /* not 0, with ICECORE_ACCESS_READ_WRITE: the store is packed by a thread of its own when enough was written, while
+   * others read and write. icecore::options::compaction and compaction_limits say more of these. */
+  int compaction;
+  unsigned compaction_threads;          /* 1 (default); 0: as many as there are cores */
+  uint64_t compaction_bytes_per_second; /* 0 (default): no limit */
+  uint64_t compaction_young_bytes;      /* it begins when so much was written, and half of what is packed */
+  int compaction_compress;              /* not 0: with zstd */
 } icecore_options;
 
 /* Fills in the defaults. struct_size: sizeof(icecore_options). */

@@ -99,17 +99,18 @@ void icecore_repair_report_free(icecore_repair_report* report);
 
 typedef struct icecore_compaction_report {
   size_t struct_size;
-  int packed;                /* 0: there was nothing to pack, and nothing has changed */
-  uint64_t keys;             /* in what was packed now */
-  uint64_t records;          /* in what was packed now */
-  uint64_t strata;           /* that the store has now */
-  icecore_version up_to;     /* all versions up to this one are packed */
-  uint64_t bytes_before;     /* that the store's files took on the device, or in memory */
-  uint64_t bytes_after;      /* that they take now */
-  uint64_t bytes_written;    /* to pack */
-  uint64_t versions_expired; /* by this call; reading them is ICECORE_VERSION_EXPIRED from now on */
-  uint64_t records_dropped;  /* that no kept version shows, of those that were packed now */
-  int erased;                /* 0: a process that reads beside the writer keeps bytes of forgotten keys in the files */
+  int packed;                  /* 0: there was nothing to pack, and nothing has changed */
+  uint64_t keys;               /* in what was packed now */
+  uint64_t records;            /* in what was packed now */
+  uint64_t strata;             /* that the store has now */
+  icecore_version up_to;       /* all versions up to this one are packed */
+  uint64_t bytes_before;       /* that the store's files took on the device, or in memory */
+  uint64_t bytes_after;        /* that they take now */
+  uint64_t bytes_written;      /* to pack */
+  uint64_t versions_expired;   /* by this call; reading them is ICECORE_VERSION_EXPIRED from now on */
+  uint64_t records_dropped;    /* that no kept version shows, of those that were packed now */
+  int erased;                  /* 0: who reads, in this process or beside it, keeps bytes of what went in the files */
+  uint64_t writers_stopped_us; /* microseconds in which icecore_compact_open() stopped writers, at its end */
 } icecore_compaction_report;
 
 /* Packs the versions of the store at `path`: they lie side by side in the order of keys then, and take a fraction of
@@ -121,6 +122,15 @@ typedef struct icecore_compaction_report {
  * afterwards, and an error as it was. compaction.hpp has the costs. */
 int icecore_compact(const char* path, const icecore_options* options, int whole, unsigned threads,
                     icecore_progress_function on_progress, void* progress_context, icecore_compaction_report* report);
+/* The same for a store that this process has open, while threads go on to read and write: store.hpp says what stays
+ * valid, and when space is given back. `level`: 0, or that of zstd, 1 to 19. `bytes_per_second`: written at most, on
+ * average; 0: no limit. ICECORE_INVALID_ARGUMENT if processes share the store. */
+int icecore_compact_open(icecore_store* store, int whole, unsigned threads, int level, uint64_t bytes_per_second,
+                         icecore_progress_function on_progress, void* progress_context,
+                         icecore_compaction_report* report);
+/* Automatic compaction (icecore_options.compaction) rests until it is resumed. */
+int icecore_pause_compaction(icecore_store* store);
+int icecore_resume_compaction(icecore_store* store);
 /* Only counts what icecore_compact() would pack, and what would go; bytes_after is about what would be left. The store,
  * which is opened for reading, stays as it is. */
 int icecore_compact_dry_run(const char* path, const icecore_options* options, int whole, unsigned threads,

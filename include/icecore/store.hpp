@@ -327,8 +327,9 @@ class store {
   /// Packs what was written (compaction.hpp) while any thread goes on to read and write. Writers are stopped for a
   /// moment at the end: the report says how long. Views, snapshots, cursors, queries and feeds that are open stay
   /// valid, and keep the space that they may look at: it is given back by the next call after they have ended, or by
-  /// the next opening. All up to the report's `up_to` is durable, as after sync(). With the index `persistent` the young generation then has an index in memory until the store is
-  /// opened again. One call at a time; others wait. errc::invalid_argument if processes share the store.
+  /// the next opening. All up to the report's `up_to` is durable, as after sync(). With the index `persistent` the
+  /// young generation then has an index in memory until the store is opened again. One call at a time; others wait.
+  /// errc::invalid_argument if processes share the store.
   compaction_report compact(const compaction_options& how = {});
   /// Automatic compaction (options::compaction) rests until it is resumed: at once, or when the extent that is being
   /// made is written. Nothing happens if the store has none.

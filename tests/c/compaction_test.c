@@ -113,6 +113,27 @@ void packing_tells_its_progress_and_takes_options(void) {
   CHECK(report.packed == 0 && report.keys == 0x7f7f7f7f7f7f7f7fU);
 }
 
+void an_open_store_is_packed(void) {
+  icecore_options options;
+  icecore_options_init(&options, sizeof options);
+  CHECK(options.compaction == 0 && options.compaction_threads == 1 && options.compaction_young_bytes > 0);
+  options.compaction = 1;
+  icecore_store* store;
+  OK(icecore_open(fresh_path("open.ice"), &options, &store));
+  fill(store);
+  OK(icecore_pause_compaction(store));
+  icecore_compaction_report report = {.struct_size = sizeof report};
+  OK(icecore_compact_open(store, 0, 1, 3, 0, NULL, NULL, &report));
+  CHECK(report.packed == 1 && report.records > 0 && report.strata == 1 && report.erased == 1);
+  CHECK(value_at_is(store, 1, 2, "second"));
+  OK(icecore_resume_compaction(store));
+  OK(icecore_compact_open(store, 0, 0, 0, 0, NULL, NULL, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact_open(store, 0, 0, 99, 0, NULL, NULL, &report));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact_open(NULL, 0, 0, 0, 0, NULL, NULL, &report));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_pause_compaction(NULL));
+  OK(icecore_close(store));
+}
+
 void a_store_keeps_the_versions_that_its_retention_says(void) {
   char path[4096];
   snprintf(path, sizeof path, "%s", fresh_path("kept.ice"));

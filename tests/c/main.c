@@ -46,6 +46,7 @@ static const struct {
     TEST(verify_finds_damage_and_names_it),
     TEST(a_checkpoint_holds_one_instant_and_nothing_later),
     TEST(a_packed_store_shows_what_it_did),
+    TEST(an_open_store_is_packed),
     TEST(a_store_keeps_the_versions_that_its_retention_says),
     TEST(forgotten_keys_are_in_no_version),
     TEST(packing_tells_its_progress_and_takes_options),

@@ -1,6 +1,8 @@
 """Packing: a packed store gives the same answers, arrays are still used in place, and what it tells is typed."""
 
 import os
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -229,3 +231,46 @@ def test_a_checkpoint_of_a_packed_store_is_a_packed_store(trained, tmp_path):
     with icecore.open(tmp_path / "copy.ice", "r") as copy:
         assert content(copy) == before and copy.stats().strata == 1
     assert icecore.verify_file(tmp_path / "copy.ice").ok
+
+
+def test_an_open_store_is_packed_while_a_thread_writes(path):
+    with open_store(path, durability="none") as store:
+        ends = threading.Event()
+
+        def write():
+            n = 0
+            while not ends.is_set():
+                store[f"key {n % 50}"] = str(n)
+                n += 1
+                time.sleep(0.0005)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            store["kept"] = "1"
+            version = store.tag("kept")
+            for n in range(5):
+                store[f"more {n}"] = "x" * 100
+                report = store.compact(threads=1, compression=("none", "zstd")[n % 2])
+                assert report and report.up_to >= version and report.writers_stopped >= 0
+        finally:
+            ends.set()
+            writer.join()
+        assert store.at("kept")["kept"] == b"1" and store["more 4"] == b"x" * 100
+        assert store.verify()
+        with pytest.raises(icecore.InvalidArgumentError, match="compression_level"):
+            store.compact(compression_level=0)
+
+
+def test_a_store_packs_itself_when_enough_was_written(path):
+    with open_store(path, durability="none", compaction="automatic", compaction_young_bytes=100_000) as store:
+        store.pause_compaction()
+        store.resume_compaction()
+        until = time.monotonic() + 30
+        while store.stats().compactions == 0:
+            assert time.monotonic() < until, store.stats().compaction_failure
+            store["k"] = b"v" * 1000
+            time.sleep(0.001)
+        assert store.stats().packed_records > 0 and store.stats().compaction_failure == ""
+    with pytest.raises(icecore.InvalidArgumentError, match="compaction"):
+        open_store(path, compaction="sometimes")

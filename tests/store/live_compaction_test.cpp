@@ -375,5 +375,56 @@ TEST(LiveCompactionRetention, keeps_what_a_query_needs_that_was_made_before_and_
   EXPECT_EQ(s.at(9).find("a"), "9");
 }
 
+/// The callback comes behind the decision, and before the gate is shut.
+TEST(LiveCompactionRetention, keeps_what_a_query_needs_that_was_made_meanwhile) {
+  const scratch folder(place::tmpfs);
+  store s(folder / "store.ice");
+  for (unsigned v = 1; v <= 10; ++v) {
+    s.insert("a", std::to_string(v));
+    ASSERT_EQ(s.tag(), v);
+  }
+  s.set_retention({.newest = 2});
+  bool is_made = false;
+  const compaction_report done = s.compact({.on_progress = [&](const progress&) {
+    if (!is_made) static_cast<void>(s.start({.name = "of 4", .at = 4, .where = filter("true")}));
+    is_made = true;
+  }});
+  EXPECT_TRUE(is_made);
+  EXPECT_EQ(done.versions_expired, 7U);
+  EXPECT_EQ(s.at(4).find("a"), "4");
+  expect_error(errc::version_expired, "version 5", [&] { static_cast<void>(s.at(5)); });
+  expect_error(errc::version_expired, "version 5",
+               [&] { static_cast<void>(s.start({.name = "of 5", .at = 5, .where = filter("true")})); });
+}
+
+/// A kept feed that stands amid a version whose changes become fewer tells that version again, and leaves none out.
+TEST(LiveCompactionOfFeeds, an_acknowledgement_amid_a_version_leaves_no_change_out) {
+  const scratch folder(place::tmpfs);
+  options how;
+  how.durability = durability::none;
+  store s(folder / "store.ice", how);
+  feed told = s.feed({.name = "mirror", .after = 0, .unsynced = true});
+  for (const char* value : {"1", "2", "3"}) s.insert("a", value);
+  s.insert("b", "1");
+  s.insert("c", "1");
+  s.tag();
+  s.insert("d", "1");
+  s.tag();
+  const feed_batch some = told.next(3, 0ms);
+  ASSERT_EQ(some.changes.size(), 3U);  // a: 1, 2, 3
+  ASSERT_TRUE(s.compact().packed);
+  told.acknowledge(some.token);
+  feed again = s.open_feed("mirror");
+  std::map<std::string, std::string> all;
+  for (feed_batch more = again.next(100, 0ms); !more.changes.empty(); more = again.next(100, 0ms)) {
+    for (const key_change& c : more.changes) all[std::string(c.key)] = std::string(*c.value);
+  }
+  EXPECT_EQ(all, (std::map<std::string, std::string>{{"a", "3"}, {"b", "1"}, {"c", "1"}, {"d", "1"}}));
+  // and the one that was open goes on where it was
+  const feed_batch rest = told.next(100, 0ms);
+  ASSERT_EQ(rest.changes.size(), 3U);
+  EXPECT_EQ(rest.changes.front().key, "b");
+}
+
 }  // namespace
 }  // namespace icecore::testing

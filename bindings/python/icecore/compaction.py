@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from . import _native, checks, columns
-from .errors import InvalidArgumentError, LockedError
+from . import _native
+from .compaction_arguments import wanted
+from .errors import LockedError
 from .information import CompactionReport
 from .opening import Path, Placements, Progress, crash_number, path_bytes, placement_list
 from .store import explained
-
-COMPRESSIONS = ("none", "zstd")  #: as the numbers of icecore::compression
-
 
 def compact(
     path: Path,
@@ -49,23 +47,11 @@ def compact(
     4 GiB less 128 KiB, which cannot be packed, IOFailedError, and InvalidArgumentError for wrong arguments. The store is
     then as it was.
     """
-    if not isinstance(whole, bool):
-        raise TypeError(f"whole must be a bool, not {type(whole).__name__}")
-    if compression not in COMPRESSIONS:
-        raise InvalidArgumentError(f"compression must be one of {', '.join(COMPRESSIONS)}, not {compression!r}")
-    level = checks.whole_number(compression_level, "compression_level")
-    if not 1 <= level <= 19:
-        raise InvalidArgumentError(f"compression_level must be from 1 to 19, not {level}")
-    if not isinstance(dry_run, bool):
-        raise TypeError(f"dry_run must be a bool, not {type(dry_run).__name__}")
+    how = wanted(whole, dry_run, threads, compression, compression_level)
     try:
         told = _native.compact_dict(
             path_bytes(path),
-            whole,
-            dry_run,
-            columns.thread_count(threads),
-            COMPRESSIONS.index(compression),
-            level,
+            *how,
             on_progress,
             placement_list(placements),
             crash_number(crash),

@@ -198,6 +198,8 @@ class Statistics:
     format: tuple[int, int]
     index: str
     recovered_instantly: bool  #: instant recovery: opening did not read the records
+    compactions: int  #: by themselves, since the store was opened (``compaction`` of ``open``)
+    compaction_failure: str  #: why the last of these failed; empty if it did not
     pins: int  #: values, views, snapshots and iterators of this process that keep memory mapped
     durability: DurabilityInfo
     files: list[FileStatistics]  #: the first one's path is ``path``
@@ -218,7 +220,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class CompactionReport:
-    """What ``icecore.compact`` packed; true if there was something to pack.
+    """What ``icecore.compact`` or ``Store.compact`` packed; true if there was something to pack.
 
     >>> store.close()
     >>> report = icecore.compact("store.ice")
@@ -238,7 +240,8 @@ class CompactionReport:
     bytes_written: int  #: to pack
     versions_expired: int  #: by this call; reading them raises VersionExpiredError from now on
     records_dropped: int  #: that no kept version shows, of those that were packed now
-    erased: bool  #: False: a process that reads the store keeps bytes of forgotten keys in the files; compact again
+    erased: bool  #: False: who reads the store, or views of it, keep bytes of what went in the files; compact again
+    writers_stopped: float  #: seconds in which ``Store.compact`` stopped writers, at its end
 
     def __bool__(self) -> bool:
         return self.packed

@@ -10,8 +10,9 @@ from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from . import checks, columns, html
+from .compaction_arguments import wanted
 from .errors import InvalidArgumentError, LockedError
-from .information import DURABILITY_MODES, INDEXES, DurabilityInfo, Statistics, VerifyReport
+from .information import DURABILITY_MODES, INDEXES, CompactionReport, DurabilityInfo, Statistics, VerifyReport
 from .mapping import OrderedMapping
 from .opening import (
     STORE_MODES,
@@ -41,6 +42,8 @@ else:
     _Base = OrderedMapping
 
 _LOOKUP_CACHE_BYTES = 64 << 20
+_COMPACTION_YOUNG_BYTES = 64 << 20
+COMPACTION_MODES = ("by_call", "automatic")  #: as the numbers of icecore::compaction_mode
 _DEFAULTS: dict[str, Any] = {
     "durability": "best_available",
     "emulate_durability": False,
@@ -57,6 +60,11 @@ _DEFAULTS: dict[str, Any] = {
     "beside_writer": True,
     "never_locks": False,
     "publish_settled": True,
+    "compaction": "by_call",
+    "compaction_threads": 1,
+    "compaction_bytes_per_second": 0,
+    "compaction_young_bytes": _COMPACTION_YOUNG_BYTES,
+    "compaction_compress": False,
     "recovery_threads": 0,
     "placements": (),
     "shared_as": None,
@@ -104,6 +112,11 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         beside_writer: bool = True,
         never_locks: bool = False,
         publish_settled: bool = True,
+        compaction: str = "by_call",
+        compaction_threads: int = 1,
+        compaction_bytes_per_second: int = 0,
+        compaction_young_bytes: int = _COMPACTION_YOUNG_BYTES,
+        compaction_compress: bool = False,
         recovery_threads: int = 0,
         placements: Placements = (),
         shared_as: Path | None = None,
@@ -119,6 +132,8 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
             raise InvalidArgumentError(f"durability {o['durability']!r} is not one of {', '.join(DURABILITY_MODES)}")
         if o["index"] not in INDEXES[1:]:
             raise InvalidArgumentError(f"index {o['index']!r} is not one of {', '.join(INDEXES[1:])}")
+        if o["compaction"] not in COMPACTION_MODES:
+            raise InvalidArgumentError(f"compaction {o['compaction']!r} is not one of {', '.join(COMPACTION_MODES)}")
         path = path_bytes(asked.path)
         self._opening = asked.absolute()
         self._saving = threading.Lock()
@@ -142,6 +157,11 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
                 bool(o["beside_writer"]),
                 bool(o["never_locks"]),
                 bool(o["publish_settled"]),
+                o["compaction"] == "automatic",
+                columns.thread_count(o["compaction_threads"]),
+                checks.whole_number(o["compaction_bytes_per_second"], "compaction_bytes_per_second"),
+                checks.whole_number(o["compaction_young_bytes"], "compaction_young_bytes"),
+                bool(o["compaction_compress"]),
                 columns.thread_count(o["recovery_threads"]),
                 placement_list(o["placements"]),
                 b"" if o["shared_as"] is None else path_bytes(o["shared_as"]),
@@ -282,6 +302,53 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         """
         return self._checkpoint(path_bytes(path), on_progress)
 
+    def compact(
+        self,
+        *,
+        whole: bool = False,
+        dry_run: bool = False,
+        threads: int = 0,
+        compression: str = "none",
+        compression_level: int = 3,
+        bytes_per_second: int = 0,
+        on_progress: Progress | None = None,
+    ) -> CompactionReport:
+        """Packs what was written, while other threads go on to read and write; ``icecore.compact`` says what packing
+        does, and what ``whole``, ``dry_run``, ``threads`` and ``compression`` mean. Writers are stopped for a moment at
+        the end (``writers_stopped`` of the report, in seconds). ``bytes_per_second`` limits what is written on average; 0:
+        no limit. The space of what is replaced is given back by the next call once the snapshots, views and iterators
+        that were open before have ended; until then ``erased`` is False. Everything up to ``up_to`` is durable then.
+
+        >>> report = store.compact()
+        >>> report.packed, report.records, store["a"]
+        (True, 3, b'3')
+
+        Raises InvalidArgumentError in a store that processes share, and for wrong arguments, ReadOnlyError,
+        ValueTooLargeError, NoSpaceError, DamagedError, IOFailedError, PoisonedError, QueryBusyError and ClosedError.
+        """
+        how = wanted(whole, dry_run, threads, compression, compression_level)
+        rate = checks.whole_number(bytes_per_second, "bytes_per_second")
+        return CompactionReport(**self._compact(*how, rate, on_progress))
+
+    def pause_compaction(self) -> None:
+        """Automatic compaction (``compaction`` of ``icecore.open``) rests until ``resume_compaction()``.
+
+        >>> store.pause_compaction()
+        >>> store.resume_compaction()
+
+        Raises ClosedError.
+        """
+        self._pause_compaction()
+
+    def resume_compaction(self) -> None:
+        """Automatic compaction goes on.
+
+        >>> store.resume_compaction()
+
+        Raises ClosedError.
+        """
+        self._resume_compaction()
+
     def __repr__(self) -> str:
         return f"<icecore.Store {self.path!r}{' closed' if self.closed else ''}>"
 
@@ -323,6 +390,11 @@ def open(  # named like the built-in function, as users expect
     beside_writer: bool = True,
     never_locks: bool = False,
     publish_settled: bool = True,
+    compaction: str = "by_call",
+    compaction_threads: int = 1,
+    compaction_bytes_per_second: int = 0,
+    compaction_young_bytes: int = _COMPACTION_YOUNG_BYTES,
+    compaction_compress: bool = False,
     recovery_threads: int = 0,
     placements: Placements = (),
     shared_as: Path | None = None,
@@ -374,6 +446,12 @@ def open(  # named like the built-in function, as users expect
     ``shared_as``. Only the sharing process can make tags with a name, make a ``checkpoint()`` and, except under
     ``'operation'`` durability, ``sync()``. When it has closed the store, the others get ``ClosedError``.
 
+    ``compaction`` (with write access): ``'automatic'`` packs the store on a thread of its own when
+    ``compaction_young_bytes`` or more was written since the last time, and half of what is packed, while others go on to
+    read and write; ``pause_compaction()`` lets it rest. ``compaction_threads`` (0: all cores),
+    ``compaction_bytes_per_second`` (0: no limit) and ``compaction_compress`` say how. ``'by_call'``: when ``compact()``
+    is called.
+
     ``recovery_threads``: 0 for all cores. A long opening calls ``on_progress(what, done, total, unit)``.
 
     >>> with icecore.open("model.ice") as store:
@@ -405,6 +483,11 @@ def open(  # named like the built-in function, as users expect
         beside_writer=beside_writer,
         never_locks=never_locks,
         publish_settled=publish_settled,
+        compaction=compaction,
+        compaction_threads=compaction_threads,
+        compaction_bytes_per_second=compaction_bytes_per_second,
+        compaction_young_bytes=compaction_young_bytes,
+        compaction_compress=compaction_compress,
         recovery_threads=recovery_threads,
         placements=placements,
         shared_as=shared_as,

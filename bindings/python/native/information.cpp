@@ -68,6 +68,8 @@ nb::dict dict_of(const statistics& s) {
   d["format"] = nb::make_tuple(s.format_major, s.format_minor);
   d["index"] = static_cast<int>(s.index);
   d["recovered_instantly"] = s.recovered_instantly;
+  d["compactions"] = s.compactions;
+  d["compaction_failure"] = s.compaction_failure;
   d["pins"] = s.pins;
   d["durability"] = dict_of(s.durability);
   nb::list files;
@@ -164,6 +166,43 @@ named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, pr
   return dict_of(report);
 }
 
+named_values values_of(const compaction_report& done) {
+  nb::dict d;
+  d["packed"] = done.packed;
+  d["keys"] = done.keys;
+  d["records"] = done.records;
+  d["strata"] = done.strata;
+  d["up_to"] = done.up_to;
+  d["bytes_before"] = done.bytes_before;
+  d["bytes_after"] = done.bytes_after;
+  d["bytes_written"] = done.bytes_written;
+  d["versions_expired"] = done.versions_expired;
+  d["records_dropped"] = done.records_dropped;
+  d["erased"] = done.erased;
+  d["writers_stopped"] = std::chrono::duration<double>(done.writers_stopped).count();
+  return d;
+}
+
+named_values compact_open(store_object& self, bool whole, bool dry_run, unsigned threads, int compression, int level,
+                          std::uint64_t bytes_per_second, progress_like on_progress) {
+  icecore::store& store = self.owner->use();
+  progress_adapter progress(on_progress);
+  const compaction_options how{.whole = whole,
+                               .dry_run = dry_run,
+                               .threads = threads,
+                               .bytes_per_second = bytes_per_second,
+                               .compression = static_cast<icecore::compression>(compression),
+                               .compression_level = level,
+                               .on_progress = progress.function()};
+  compaction_report done;
+  {
+    const without_gil released(*self.owner);
+    done = store.compact(how);
+  }
+  progress.finish();
+  return values_of(done);
+}
+
 named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, unsigned threads, int compression, int level,
                           progress_like on_progress, const placement_pairs& placements, int crash) {
   progress_adapter progress(on_progress);
@@ -184,19 +223,7 @@ named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, unsig
     done = compact(file, opening, how);
   }
   progress.finish();
-  nb::dict d;
-  d["packed"] = done.packed;
-  d["keys"] = done.keys;
-  d["records"] = done.records;
-  d["strata"] = done.strata;
-  d["up_to"] = done.up_to;
-  d["bytes_before"] = done.bytes_before;
-  d["bytes_after"] = done.bytes_after;
-  d["bytes_written"] = done.bytes_written;
-  d["versions_expired"] = done.versions_expired;
-  d["records_dropped"] = done.records_dropped;
-  d["erased"] = done.erased;
-  return d;
+  return values_of(done);
 }
 
 named_values retention_dict(store_object& self) {
@@ -326,6 +353,10 @@ void bind_information(store_class& c, nb::module_& m) {
              }
              return dict_of(*counted);
            })
+      .def("_compact", &compact_open, nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"), nb::arg("compression"),
+           nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+      .def("_pause_compaction", [](store_object& self) { self.owner->use().pause_compaction(); })
+      .def("_resume_compaction", [](store_object& self) { self.owner->use().resume_compaction(); })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none(), nb::arg("moved"));
   m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"),

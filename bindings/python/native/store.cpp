@@ -112,6 +112,8 @@ struct opening {
   bool beside_writer;
   bool never_locks;
   bool publish_settled;
+  bool compacts;
+  compaction_limits limits;
   unsigned recovery_threads;
   std::vector<placement> placements;
   std::string shared_as;
@@ -137,6 +139,8 @@ store_object open_store(const opening& asked, progress_like on_progress) {
   o.beside_writer = asked.beside_writer;
   o.never_locks = asked.never_locks;
   o.publish_settled = asked.publish_settled;
+  o.compaction = asked.compacts ? compaction_mode::automatic : compaction_mode::by_call;
+  o.compaction_limits = asked.limits;
   o.recovery_threads = asked.recovery_threads;
   o.placements = asked.placements;
   o.shared_as = asked.shared_as;
@@ -343,8 +347,10 @@ store_class bind_store(nb::module_& m) {
       [](store_object* self, const nb::bytes& path, int access, int creation, int durability, bool emulate_durability,
          bool deferred_durability, bool accept_copy, bool accept_damage, int crash, bool huge_pages, int index,
          bool change_index, std::uint64_t lookup_cache_bytes, std::uint64_t block_cache_bytes, bool grow_in_background,
-         bool beside_writer, bool never_locks, bool publish_settled, unsigned recovery_threads,
-         const placement_pairs& placements, const nb::bytes& shared_as, bool at_first_use, progress_like on_progress) {
+         bool beside_writer, bool never_locks, bool publish_settled, bool compacts, unsigned compaction_threads,
+         std::uint64_t compaction_bytes_per_second, std::uint64_t compaction_young_bytes, bool compaction_compress,
+         unsigned recovery_threads, const placement_pairs& placements, const nb::bytes& shared_as, bool at_first_use,
+         progress_like on_progress) {
         new (self) store_object(open_store(opening{{path.c_str(), path.size()},
                                                    access,
                                                    creation,
@@ -363,6 +369,11 @@ store_class bind_store(nb::module_& m) {
                                                    beside_writer,
                                                    never_locks,
                                                    publish_settled,
+                                                   compacts,
+                                                   {.threads = compaction_threads,
+                                                    .bytes_per_second = compaction_bytes_per_second,
+                                                    .young_bytes = compaction_young_bytes,
+                                                    .compress = compaction_compress},
                                                    recovery_threads,
                                                    placements_of(placements),
                                                    {shared_as.c_str(), shared_as.size()},
@@ -373,8 +384,10 @@ store_class bind_store(nb::module_& m) {
       nb::arg("deferred_durability"), nb::arg("accept_copy"), nb::arg("accept_damage"), nb::arg("crash"),
       nb::arg("huge_pages"), nb::arg("index"), nb::arg("change_index"), nb::arg("lookup_cache_bytes"),
       nb::arg("block_cache_bytes"), nb::arg("grow_in_background"), nb::arg("beside_writer"), nb::arg("never_locks"),
-      nb::arg("publish_settled"), nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("shared_as"),
-      nb::arg("at_first_use"), nb::arg("on_progress").none());
+      nb::arg("publish_settled"), nb::arg("compacts"), nb::arg("compaction_threads"),
+      nb::arg("compaction_bytes_per_second"), nb::arg("compaction_young_bytes"), nb::arg("compaction_compress"),
+      nb::arg("recovery_threads"), nb::arg("placements"), nb::arg("shared_as"), nb::arg("at_first_use"),
+      nb::arg("on_progress").none());
   c.def(
       "_close", [](store_object& self) { std::shared_ptr(self.owner)->close(); },
       "Makes everything durable, as far as the device can, and releases the file and its locks. Waits for calls\n"

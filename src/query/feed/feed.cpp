@@ -30,7 +30,7 @@ void feed::acknowledge(std::string_view token) {
   }
   const feed_position place = position_of(reader_->identity(), token);
   if (!place.beyond_lost) core.check_readable(place.needs());
-  kept_->acknowledge(place);
+  kept_->acknowledge(place, [&] { return reader_->counts_as_told(place); });
 }
 
 const std::string& feed::name() const noexcept {

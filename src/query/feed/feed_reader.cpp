@@ -195,12 +195,17 @@ void feed_reader::follow(pin& holds) {
   held_engine now = core_->opened().hold();
   if (&*now == core_) return;
   core_ = &*now;
+  followed_ = place_;
   since_ = new_records(*core_);
   items_.reset();
   kept_.reset();
   pending_.clear();
   next_pending_ = 0;
   holds = std::move(now).holds();
+}
+
+bool feed_reader::counts_as_told(const feed_position& place) const noexcept {
+  return core_ == &core_->opened().current() && !place.before(followed_);
 }
 
 feed_batch feed_reader::next(pin& holds, std::size_t max, std::chrono::microseconds timeout) {

@@ -41,6 +41,8 @@ class [[gnu::visibility("hidden")]] feed_reader {
   /// and then so does the pin.
   [[nodiscard]] feed_batch next(pin& holds, std::size_t max, std::chrono::microseconds timeout);
   [[nodiscard]] const feed_position& place() const noexcept { return place_; }
+  /// Whether the place's version has the changes now that were counted when it was told.
+  [[nodiscard]] bool counts_as_told(const feed_position& place) const noexcept;
   [[nodiscard]] const feed_identity& identity() const noexcept { return identity_; }
 
  private:
@@ -67,6 +69,7 @@ class [[gnu::visibility("hidden")]] feed_reader {
   std::vector<key_range> ranges_;  // of keys that can match
   feed_identity identity_;
   feed_position place_;
+  feed_position followed_;  // the place from which on changes were counted with this engine
   bool unsynced_;
   version settled_ = 0;  // versions up to this one may be told
 

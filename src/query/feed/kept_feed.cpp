@@ -101,6 +101,14 @@ std::unique_ptr<kept_feed> kept_feed::make(const store_core& core, const feed_de
                  .definition = bytes,
                  .bytes_behind = feed_places::behind_definition(bytes.size(), what.snapshot),
                  .complete = [&](link head) { feed_places(space, head).store(0, 1, line_of(place), place.key); }});
+  try {
+    // behind the feed, as query_catalog::add()
+    if (!place.beyond_lost) in.store().hold()->check_none_expired(place.needs(), version_max);
+  } catch (...) {
+    in.set_phase(at, query_phase::dropped);
+    in.free_dropped();
+    throw;
+  }
   return std::make_unique<kept_feed>(in, at, what);
 }
 
@@ -122,10 +130,12 @@ feed_position kept_feed::place() const {
   return position_of(found);
 }
 
-void kept_feed::acknowledge(const feed_position& place) {
+void kept_feed::acknowledge(feed_position place, const std::function<bool()>& counts_as_before) {
   in_->require_changeable();
   const recovering_lock shared = in_->space().hold();
   require_there();
+  // a compaction does not come between here and the end of the lock
+  if (place.changes != 0 && !counts_as_before()) place.changes = 0;
   const feed_places::place now = newest();
   if (!position_of(now).before(place)) return;
   const std::uint32_t other = 1 - now.number;

@@ -1,7 +1,7 @@
 // A feed that the store keeps: its definition and how far it is acknowledged.
 //
 //   auto found = kept_feed::find(core, "mirror");       // null if there is none
-//   found->acknowledge(place);                           // durable when it returns
+//   found->acknowledge(place, counts);                   // durable when it returns
 //
 // Two places are kept, each with a sequence and a checksum. An acknowledgement overwrites the older one and is durable
 // before it returns. So whatever a crash tears, the newer one of before is intact, and counts. A place that a killed
@@ -12,6 +12,7 @@
 // Errors: errc::damaged for a definition or places that fail their checksums; errc::no_such_query once it is dropped.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -39,8 +40,10 @@ class [[gnu::visibility("hidden")]] kept_feed {
   [[nodiscard]] const feed_definition& definition() const noexcept { return what_; }
   /// Durable when it returns, unless the store was opened for reading.
   [[nodiscard]] feed_position place() const;
-  /// A place before the one that is kept changes nothing.
-  void acknowledge(const feed_position& place);
+  /// A place before the one that is kept changes nothing. `counts_as_before`: whether the changes of the place's
+  /// version are still those that were told; if a compaction has left fewer, that version is told again from its first
+  /// one.
+  void acknowledge(feed_position place, const std::function<bool()>& counts_as_before);
   void drop();
   /// errc::no_such_query once it was dropped.
   void check_there() const {

@@ -178,10 +178,13 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, std
   const std::vector<std::byte> bytes = what.encoded();
   const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, store_->hold()->keys_at_most()});
   try {
+    // Behind the query: a compaction that decided before it was there has made the version expire by now, or will see
+    // it.
+    store_->hold()->check_readable(what.at);
     auto made = std::make_shared<kept_query>(*this, at, what, std::move(where));
     known_[at] = made;
     return made;
-  } catch (...) {  // no memory: whoever is told so may start it again
+  } catch (...) {  // or no memory: whoever is told so may start it again
     set_phase(at, query_phase::dropped);
     free_dropped();
     throw;

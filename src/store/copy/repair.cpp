@@ -25,9 +25,9 @@
 namespace icecore {
 namespace {
 
-using detail::opened_store;
 using detail::forgotten_keys;
 using detail::is_packed;
+using detail::opened_store;
 using detail::packed_salvage;
 using detail::store_core;
 using detail::with_writer;

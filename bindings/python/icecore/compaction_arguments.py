@@ -1,0 +1,23 @@
+"""What packing a store is asked for, as the native functions take it."""
+
+from __future__ import annotations
+
+from . import checks, columns
+from .errors import InvalidArgumentError
+
+COMPRESSIONS = ("none", "zstd")  #: as the numbers of icecore::compression
+
+
+def wanted(
+    whole: bool, dry_run: bool, threads: int, compression: str, compression_level: int
+) -> tuple[bool, bool, int, int, int]:
+    """The arguments of the native functions."""
+    for name, flag in (("whole", whole), ("dry_run", dry_run)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be a bool, not {type(flag).__name__}")
+    if compression not in COMPRESSIONS:
+        raise InvalidArgumentError(f"compression must be one of {', '.join(COMPRESSIONS)}, not {compression!r}")
+    level = checks.whole_number(compression_level, "compression_level")
+    if not 1 <= level <= 19:
+        raise InvalidArgumentError(f"compression_level must be from 1 to 19, not {level}")
+    return whole, dry_run, columns.thread_count(threads), COMPRESSIONS.index(compression), level
