@@ -19,6 +19,7 @@ void a_store_describes_itself(void);
 void verify_finds_damage_and_names_it(void);
 void a_checkpoint_holds_one_instant_and_nothing_later(void);
 void a_packed_store_shows_what_it_did(void);
+void an_open_store_is_packed(void);
 void a_store_keeps_the_versions_that_its_retention_says(void);
 void forgotten_keys_are_in_no_version(void);
 void packing_tells_its_progress_and_takes_options(void);
