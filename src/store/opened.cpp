@@ -35,6 +35,8 @@ void opened_store::close() {
   last_->close();
 }
 
+void opened_store::check_usable() const { hold()->check_usable(); }
+
 void opened_store::refuse_lease() const {
   hold()->check_writable();
   raise(errc::read_only, "{}: cannot be written", pool->file().path().native());  // the line above says why

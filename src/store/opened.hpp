@@ -87,6 +87,8 @@ class [[gnu::visibility("hidden")]] opened_store {
   [[nodiscard]] store_core& current() const noexcept {
     return *current_.load(std::memory_order_acquire);  // acquire: the engine is complete
   }
+  /// store_core::check_usable(), before a lock is taken that a forked child would wait for.
+  void check_usable() const;
   [[nodiscard]] bool reads_only() const noexcept { return reads_only_; }
   /// What a write checks before it leases a writer: errc::read_only, errc::forked. With the writer,
   /// store_core::check_still_usable() follows.

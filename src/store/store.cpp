@@ -61,12 +61,14 @@ version store::tag(std::string_view name, std::string_view note) {
 version store::tag(const tag_options& label) { return opened().hold()->tag(label); }
 void store::skip_to(version open) { opened().hold()->skip_to(open); }
 void store::lose(const version_ranges& versions) {
+  opened().check_usable();
   const std::scoped_lock no_compaction(opened().compacting);
   opened().hold()->lose(versions);
 }
 void store::sync() { opened().hold()->sync(); }
 forget_report store::forget(const forget_request& what) { return opened().hold()->forget(what); }
 void store::expire(std::span<const version_range> versions) {
+  opened().check_usable();
   const std::scoped_lock no_compaction(opened().compacting);
   opened().hold()->expire(versions);
 }
@@ -79,6 +81,7 @@ version store::durable_version() const {
 }
 
 icecore::checkpoint store::checkpoint() const {
+  opened().check_usable();
   const std::shared_lock same_engine(opened().replacing);
   return icecore::checkpoint(opened().hold()->cut());
 }
@@ -206,6 +209,7 @@ void store::resume_compaction() {
 
 durability_info store::durability() const { return opened().pool->durability(); }
 statistics store::stats() const {
+  opened().check_usable();
   const std::shared_lock same_engine(opened().replacing);
   return opened().current().stats();  // no pin: it counts them
 }
@@ -213,6 +217,7 @@ bool store::read_only() const { return opened().hold()->read_only(); }
 bool store::beside_writer() const { return opened().hold()->beside_writer(); }
 const std::filesystem::path& store::path() const { return opened().pool->file().path(); }
 verify_report store::verify(const progress_function& on_progress) const {
+  opened().check_usable();
   const std::shared_lock same_engine(opened().replacing);
   return opened().hold()->verify(on_progress);
 }

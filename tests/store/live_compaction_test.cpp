@@ -335,6 +335,28 @@ TEST(AutomaticCompaction, keeps_what_is_not_packed_small_and_can_be_paused) {
   EXPECT_TRUE(verify_file(folder / "store.ice").ok());
 }
 
+TEST(AutomaticCompaction, keeps_no_forked_child_waiting) {
+  const scratch folder(place::tmpfs);
+  options how;
+  how.durability = durability::none;
+  how.compaction = compaction_mode::automatic;
+  how.compaction_limits.young_bytes = 1;
+  auto s = std::make_unique<store>(folder / "store.ice", how);
+  for (unsigned n = 0; n < 10; ++n) {
+    for (unsigned i = 0; i < 2000; ++i) s->insert(key_of(i), std::to_string(n));
+    child forked([&] {
+      s->pause_compaction();
+      s->resume_compaction();
+      expect_error(errc::forked, "forked child", [&] { static_cast<void>(s->stats()); });
+      expect_error(errc::forked, "forked child", [&] { static_cast<void>(s->compact()); });
+      s.reset();
+      return ::testing::Test::HasFailure() ? 1 : 0;
+    });
+    EXPECT_EQ(forked.wait(), 0);
+  }
+  EXPECT_EQ(s->find(key_of(7))->bytes(), "9");
+}
+
 // ---- Who refuses ----
 
 TEST(LiveCompactionRefused, by_a_reader_by_a_shared_store_and_with_options_that_mean_nothing) {

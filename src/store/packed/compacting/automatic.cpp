@@ -38,56 +38,64 @@ automatic_compaction::automatic_compaction(opened_store& store, const compaction
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+bool automatic_compaction::is_of_parent() const noexcept { return fork_generation_ != fork_generation(); }
+
 automatic_compaction::~automatic_compaction() {
-  if (fork_generation_ != fork_generation()) {  // the child has no such thread
+  if (is_of_parent()) {
     thread_.detach();
+    static_cast<void>(state_.release());
     return;
   }
   {
-    const std::scoped_lock lock(mutex_);
-    ends_ = true;
+    const std::scoped_lock lock(state_->mutex);
+    state_->ends = true;
   }
-  changed_.notify_all();
+  state_->changed.notify_all();
   thread_.join();
 }
 
 void automatic_compaction::pause() noexcept {
-  const std::scoped_lock lock(mutex_);
-  paused_ = true;
+  if (is_of_parent()) return;
+  const std::scoped_lock lock(state_->mutex);
+  state_->is_paused = true;
 }
 
 void automatic_compaction::resume() noexcept {
+  if (is_of_parent()) return;
   {
-    const std::scoped_lock lock(mutex_);
-    paused_ = false;
+    const std::scoped_lock lock(state_->mutex);
+    state_->is_paused = false;
   }
-  changed_.notify_all();
+  state_->changed.notify_all();
 }
 
 std::string automatic_compaction::failure() const {
-  const std::scoped_lock lock(mutex_);
-  return failure_;
+  if (is_of_parent()) return {};
+  const std::scoped_lock lock(state_->mutex);
+  return state_->failure;
 }
 
 bool automatic_compaction::is_enough() const {
   std::uint64_t young = 0;
+  std::uint64_t records = 0;
   {
     const writer_set::gate stopped(*store_->writers);
     record_totals all = store_->shared->recovered;
     all.add(store_->writers->totals());
     // what a record takes besides its bytes, about
     constexpr std::uint64_t of_each = 48;
-    young = all.key_bytes + all.value_bytes + (all.inserts + all.removes) * of_each;
+    records = all.inserts + all.removes;
+    young = all.key_bytes + all.value_bytes + records * of_each;
   }
   const held_engine now = store_->hold();
   const std::uint64_t packed = now->packed() == nullptr ? 0 : now->packed()->media_bytes();
-  return young >= std::max(limits_.young_bytes, packed / 2);
+  return records != 0 && young >= std::max(limits_.young_bytes, packed / 2);
 }
 
 void automatic_compaction::rest() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ends_ || !paused_; });
-  if (ends_) throw ended();
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->ends || !state_->is_paused; });
+  if (state_->ends) throw ended();
 }
 
 void automatic_compaction::compact_once() {
@@ -103,10 +111,10 @@ void automatic_compaction::run() noexcept {
   std::chrono::milliseconds next = 100ms;
   for (;;) {
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, next, [this] { return ends_; });
-      if (ends_) return;
-      if (paused_) continue;
+      std::unique_lock lock(state_->mutex);
+      state_->changed.wait_for(lock, next, [this] { return state_->ends; });
+      if (state_->ends) return;
+      if (state_->is_paused) continue;
     }
     next = 100ms;
     std::string failed;
@@ -121,8 +129,8 @@ void automatic_compaction::run() noexcept {
       failed = e.what();
     }
     if (!failed.empty()) next = 60s;
-    const std::scoped_lock lock(mutex_);
-    failure_ = std::move(failed);
+    const std::scoped_lock lock(state_->mutex);
+    state_->failure = std::move(failed);
   }
 }
 

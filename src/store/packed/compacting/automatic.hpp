@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -40,19 +41,25 @@ class automatic_compaction {
 
  private:
   void run() noexcept;
+  [[nodiscard]] bool is_of_parent() const noexcept;
   [[nodiscard]] bool is_enough() const;
   void rest();
   void compact_once();
+
+  /// What the thread waits with. A forked child can neither lock nor destroy it: there it is left alone.
+  struct waiting {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool ends = false;
+    bool is_paused = false;
+    std::string failure;
+  };
 
   opened_store* store_;
   compaction_limits limits_;
   std::atomic<std::uint64_t> done_{0};
   std::uint64_t fork_generation_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ends_ = false;
-  bool paused_ = false;
-  std::string failure_;
+  std::unique_ptr<waiting> state_ = std::make_unique<waiting>();
   std::thread thread_;  // last: it uses the others
 };
 

@@ -232,6 +232,7 @@ compaction_report opened_store::compact(const compaction_options& how) {
 
 compaction_report opened_store::compact(const compaction_options& how, pace& slow) {
   check(how);
+  check_usable();
   const std::scoped_lock one_at_a_time(compacting);
   constexpr unsigned tries = 3;
   for (unsigned n = 1;; ++n) {
