@@ -371,7 +371,7 @@ TEST_P(BesideClosed, a_store_opens_while_writers_come_and_cut_its_file_at_the_en
   child writers([&] {
     for (int session = 0; session < 40; ++session) {
       store s = writer();
-      s.insert("key", std::string(session % 4 * 100'000, 'v'));
+      s.insert("key", std::string(static_cast<std::size_t>(session % 4) * 100'000, 'v'));
     }
     *done = true;
     return 0;

@@ -218,7 +218,7 @@ TEST_F(ForgettingElsewhere, clears_the_space_of_queries_though_none_is_kept_any_
 TEST_F(ForgettingElsewhere, finds_the_keys_in_compressed_strata_with_the_smallest_cache) {
   how_.block_cache_bytes = 1;
   const compaction_options compressed{.compression = compression::zstd, .on_progress = {}};
-  for (const unsigned keys : {4'000, 100}) {  // two strata that stay apart
+  for (const unsigned keys : {4'000U, 100U}) {  // two strata that stay apart
     {
       store s(path_, how_);
       for (unsigned i = 0; i < keys; ++i) s.insert("other " + std::to_string(i), std::string(300, 'o'));

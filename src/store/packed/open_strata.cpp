@@ -44,6 +44,7 @@ std::unique_ptr<const stratum::strata> open_strata(const pool_set& pools, const 
   const auto frames =
       std::make_shared<stratum::frame_cache>(block_cache_bytes != 0 ? block_cache_bytes : usual_block_cache_bytes());
   std::vector<stratum::packed_extent> all;
+  all.reserve(of.extents.size());
   for (const format::named_extent& each : of.extents) {
     all.push_back(
         {each.stratum, each.first, (each.flags & format::extent_goes_on) != 0, open_extent(pools, each, frames)});
