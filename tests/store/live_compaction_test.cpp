@@ -66,6 +66,10 @@ TEST_P(LiveCompaction, changes_no_answer_and_the_store_goes_on) {
       EXPECT_EQ(s.core().the_pool().first().file().path(), path_);
       m.pack();
       compare_everything(s, m, 5);
+      EXPECT_EQ(s.core().packing().number, 3 * session + turn + 1);
+      const auto copy = folder_ / ("copy " + std::to_string(3 * session + turn));
+      s.checkpoint().write(copy);
+      compare_everything(store(copy, opening()), m, 5);
       const auto report = s.verify();
       EXPECT_TRUE(report.ok()) << report.damages.front().what;
     }

@@ -121,16 +121,17 @@ class live_packing final : packing {
       if (high > low) made_.insert(made_.begin(), merge_new({low, high}, nullptr));
       const manifest now = core_->packing();
       manifest next = next_manifest(made_, greatest_era() + 1);
-      store_parts parts = next_parts(next);
-      rebuilt_parts own = rebuilt_parts_of(parts);
-      own.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
-      auto engine = make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(own));
       pools_->set_era(next.era);
       std::vector<segment_tail> tags;
+      std::unique_ptr<store_core> engine;
       try {
         tags = write_tags();
         begin_versions_of_feeds_again();
         store_manifest(*pools_, now, next);
+        store_parts parts = next_parts(next);  // behind that: the manifest has its number and its place
+        rebuilt_parts own = rebuilt_parts_of(parts);
+        own.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
+        engine = make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(own));
       } catch (...) {
         pools_->set_era(now.era);
         throw;
