@@ -185,7 +185,7 @@ class live_packing final : packing {
 
   /// Step 6, if nobody looks at it any more. If somebody does, a later call does it.
   void give_back_replaced() {
-    constexpr std::chrono::milliseconds at_most(200);
+    constexpr std::chrono::milliseconds at_most(10);
     constexpr std::chrono::milliseconds between(1);
     const auto until = std::chrono::steady_clock::now() + at_most;  // for reads that end about now
     while (!store_->drop_replaced() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(between);
