@@ -10,16 +10,15 @@
 // last one stays, as it is the one that the version shows. A feed that stands between the changes of a version tells
 // that version from its first change again.
 //
-// Nobody else may have the store open. Errors: errc::locked if somebody has; those of opening; value_too_large, if a
-// value is longer than packed_value_size_max; no_space. After an error the store is as it was. Durability: a crash at
-// any point leaves the store as it was before or as it is afterwards. Cost: reads what is packed, and writes it; on the
-// way the store takes the space of both. Memory: 64 MiB for each thread, and of
-// values that are longer twice the longest, three times if they are compressed.
-// Readers beside the writer (access::read_only) which have the store open keep what they have; the space that they may
-// look at is given back by the first opening for writing after they have ended.
-// With `compression` versions of one key take little more than what they differ by. A store with compressed records has
-// format 5, which older versions of icecore refuse.
-// Source: the log-structured merge-tree (O'Neil et al., Acta Informatica 33, 1996), with all versions kept.
+// Nobody else may have the store open; store::compact() packs one that is open. Errors: errc::locked if somebody has;
+// those of opening; value_too_large, if a value is longer than packed_value_size_max; no_space. After an error the
+// store is as it was. Durability: a crash at any point leaves the store as it was before or as it is afterwards. Cost:
+// reads what is packed, and writes it; on the way the store takes the space of both. Memory: 64 MiB for each thread,
+// and of values that are longer twice the longest, three times if they are compressed. Readers beside the writer
+// (access::read_only) which have the store open keep what they have; the space that they may look at is given back by
+// the first opening for writing after they have ended. With `compression` versions of one key take little more than
+// what they differ by. A store with compressed records has format 5, which older versions of icecore refuse. Source:
+// the log-structured merge-tree (O'Neil et al., Acta Informatica 33, 1996), with all versions kept.
 #pragma once
 
 #include <chrono>
@@ -48,7 +47,7 @@ struct compaction_options {
   /// are much larger than what is new stay as they are.
   bool whole = false;
   /// Only counts: the report says what would be packed and what would go, `bytes_after` about what would be left; the
-  /// store stays as it is. It is opened for reading.
+  /// store stays as it is. compact() opens it for reading; store::compact() closes its open version.
   bool dry_run = false;
   unsigned threads = 0;  ///< 0: as many as there are cores
   /// Written at most, on average, so that others have the rest of the device and of the cores; 0: no limit.

@@ -89,6 +89,24 @@ TEST_P(LiveCompaction, of_an_empty_store_or_of_nothing_new_does_nothing) {
   EXPECT_EQ(s.find("a")->bytes(), "1");
 }
 
+TEST_P(LiveCompaction, a_dry_run_tells_what_would_be_left_and_changes_nothing) {
+  store s(path_, opening());
+  for (unsigned n = 0; n < 5; ++n) {
+    for (unsigned i = 0; i < 500; ++i) s.insert(key_of(i), std::to_string(n) + std::string(300, 'v'));
+    s.tag();
+  }
+  s.set_retention({.newest = 1});
+  const compaction_report told = s.compact({.dry_run = true, .on_progress = {}});
+  EXPECT_FALSE(told.packed);
+  EXPECT_EQ(s.stats().packed_records, 0U);
+  EXPECT_EQ(s.find(key_of(3), 1)->bytes(), "0" + std::string(300, 'v'));
+  EXPECT_LT(told.bytes_after, told.bytes_before);
+  const compaction_report done = s.compact();
+  EXPECT_EQ(told.versions_expired, done.versions_expired);
+  EXPECT_EQ(told.records_dropped, done.records_dropped);
+  EXPECT_EQ(told.records, done.records);
+}
+
 TEST_P(LiveCompaction, views_of_before_stay_valid_and_hold_their_space) {
   store s(path_, opening());
   const std::string large(100'000, 'l');

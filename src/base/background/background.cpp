@@ -1,33 +1,17 @@
 #include "base/background/background.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <utility>
 
-#include "base/threads.hpp"
+#include "base/background/library_thread.hpp"
 
 namespace icecore {
 
-background::background(std::function<void()> work) : work_(std::move(work)), fork_generation_(fork_generation()) {
-  // the program's signals are for its own threads
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+background::background(std::function<void()> work)
+    : work_(std::move(work)), fork_generation_(fork_generation()), thread_(library_thread([this] { run(); })) {}
 
 // stop() says that it stops before it asks, and the thread takes the question before it looks whether to stop. So it
 // sees it after the last question at the latest. A question during the work is answered by another round.
 void background::run() noexcept {
-  leave_core_of_maker();
   for (;;) {
     state_.wait(idle, std::memory_order_acquire);
     state_.exchange(idle, std::memory_order_acq_rel);

@@ -1,8 +1,5 @@
 #include "base/background/ticker.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -11,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/threads.hpp"
+#include "base/background/library_thread.hpp"
 
 namespace icecore {
 
@@ -25,24 +22,18 @@ struct ticking_task::ticker {
   std::uint64_t begun = 0;
 
   void run(std::uint64_t mine) {
-    leave_core_of_maker();
     std::unique_lock lock(mutex);
     while (!changed.wait_for(lock, interval, [&] { return begun != mine; })) {
       for (const ticking_task* const task : tasks) task->work_();
     }
   }
 
-  /// The program's signals are for its own threads. Under the mutex.
+  /// Under the mutex.
   void begin() noexcept {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      thread = std::thread([this, mine = ++begun] { run(mine); });
+      thread = library_thread([this, mine = ++begun] { run(mine); });
     } catch (const std::exception&) {  // nothing is done, as said
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   /// Under the mutex. The caller joins the thread without it.
   [[nodiscard]] std::thread end() noexcept {

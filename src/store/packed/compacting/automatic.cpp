@@ -1,13 +1,10 @@
 #include "store/packed/compacting/automatic.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <exception>
 
-#include "base/threads.hpp"
+#include "base/background/library_thread.hpp"
 #include "icecore/error.hpp"
 #include "store/core.hpp"
 #include "store/packed/compacting/pace.hpp"
@@ -23,20 +20,10 @@ struct ended {};
 }  // namespace
 
 automatic_compaction::automatic_compaction(opened_store& store, const compaction_limits& limits)
-    : store_(&store), limits_(limits), fork_generation_(fork_generation()) {
-  // the program's signals are for its own threads
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+    : store_(&store),
+      limits_(limits),
+      fork_generation_(fork_generation()),
+      thread_(library_thread([this] { run(); })) {}
 
 bool automatic_compaction::is_of_parent() const noexcept { return fork_generation_ != fork_generation(); }
 
@@ -107,7 +94,6 @@ void automatic_compaction::compact_once() {
 }
 
 void automatic_compaction::run() noexcept {
-  leave_core_of_maker();
   std::chrono::milliseconds next = 100ms;
   for (;;) {
     {

@@ -47,7 +47,7 @@ class packing_alone final : packing {
       report_.bytes_after = bytes_on_device(*pools_);
       return report_;
     }
-    if (how_->dry_run) return counted();
+    if (how_->dry_run) return counted({0, version_max});
     // A persistent index is made anew afterwards. Without one, the opening after a crash looks at all segments, and
     // gives back those that this compaction leaves.
     pools_->roots().update_both([](format::root& r) { r.anchor = null_link; });
@@ -89,27 +89,6 @@ class packing_alone final : packing {
   }
 
  private:
-  /// What merging would leave, without writing it.
-  [[nodiscard]] compaction_report counted() {
-    const manifest& now = core_->packing();
-    report_.versions_expired = newly_expired_;
-    static_cast<void>(merge_all({0, version_max}, nullptr));
-    const auto in_granules = [](std::uint64_t bytes) {
-      return format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
-    };
-    // extents, the manifest and the tags; what is before the first segment
-    report_.bytes_after = format::first_segment_offset + in_granules(report_.bytes_written) + 2 * format::granule_size;
-    if (const stratum::strata* const packed = core_->packed()) {
-      for (std::size_t s = merged_strata_; s < packed->all().size(); ++s) {
-        for (std::uint32_t i = packed->all()[s].begin; i < packed->all()[s].end; ++i) {
-          report_.bytes_after += in_granules(now.extents[i].size);
-        }
-      }
-    }
-    report_.bytes_after = std::min(report_.bytes_after, report_.bytes_before);
-    return report_;
-  }
-
   /// Files end behind the last segment that is in use.
   void cut_end(const manifest& of) const {
     std::array<std::uint64_t, format::files_max> ends{};

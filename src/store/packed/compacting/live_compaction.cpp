@@ -64,12 +64,7 @@ class live_packing final : packing {
       if (!how_->dry_run) core_->sync();  // versions and tags without a record are durable then, too
       return ended();
     }
-    if (how_->dry_run) {
-      static_cast<void>(merge_all({0, low}, slow_));
-      report_.versions_expired = newly_expired_;
-      report_.bytes_after = report_.bytes_before;
-      return report_;
-    }
+    if (how_->dry_run) return counted({0, low});
     try {
       std::uint64_t written = written_records();
       made_.push_back(merge_all({0, low}, slow_));

@@ -247,6 +247,26 @@ void packing::tell_progress() const {
   if (done != 0) how_->on_progress({"packing records", std::min(done, total_), total_, "records"});
 }
 
+compaction_report packing::counted(interval of) {
+  const manifest& now = core_->packing();
+  report_.versions_expired = newly_expired_;
+  static_cast<void>(merge_all(of, nullptr));
+  const auto in_granules = [](std::uint64_t bytes) {
+    return format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
+  };
+  // extents, the manifest and the tags; what is before the first segment
+  report_.bytes_after = format::first_segment_offset + in_granules(report_.bytes_written) + 2 * format::granule_size;
+  if (const stratum::strata* const packed = core_->packed()) {
+    for (std::size_t s = merged_strata_; s < packed->all().size(); ++s) {
+      for (std::uint32_t i = packed->all()[s].begin; i < packed->all()[s].end; ++i) {
+        report_.bytes_after += in_granules(now.extents[i].size);
+      }
+    }
+  }
+  report_.bytes_after = std::min(report_.bytes_after, report_.bytes_before);
+  return report_;
+}
+
 manifest packing::next_manifest(const std::vector<stratum_parts>& made, std::uint32_t era) {
   const manifest& now = core_->packing();
   manifest next;

@@ -59,6 +59,8 @@ class packing {
   /// have a newer one in it count as well: they may go.
   void choose_strata();
   [[nodiscard]] bool is_anything_to_do() const;
+  /// What merging that would leave, without writing it.
+  [[nodiscard]] compaction_report counted(interval of);
   /// Merges what was chosen with all young records of the interval.
   [[nodiscard]] stratum_parts merge_all(interval of, pace* slow);
   /// Makes a stratum of the young records of the interval alone; it has no parts if there are none. `slow` as
