@@ -191,8 +191,7 @@ statistics store_core::stats() const {
   std::uint64_t free_in_segments = 0;
   {
     const writer_set::gate stopped(*writers_);
-    totals = shared_->recovered;
-    totals.add(writers_->totals());
+    totals = young_totals();
     for (const auto& p : writers_->segment_tails()) free_in_segments += p.space();
   }
   const format::root root = pool_->roots().read();

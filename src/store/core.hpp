@@ -267,6 +267,12 @@ class [[gnu::visibility("hidden")]] store_core {
       raise_attached();
   }
   [[nodiscard]] statistics stats() const;
+  /// What the young generation has. Under the gate (W3).
+  [[nodiscard]] record_totals young_totals() const noexcept {
+    record_totals all = shared_->recovered;
+    all.add(writers_->totals());
+    return all;
+  }
   [[nodiscard]] bool accepts_damage() const noexcept { return accepts_damage_; }
   /// Damage that was accepted at opening.
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }

@@ -49,8 +49,9 @@ packing::packing(store_core& core, const compaction_options& how)
     : core_(&core), pools_(&core.the_pool()), how_(&how), forgotten_(*pools_) {}
 
 std::uint64_t packing::young_records() const {
-  const statistics s = core_->stats();
-  return s.records - s.packed_records;
+  const writer_set::gate stopped(core_->writers());
+  const record_totals t = core_->young_totals();
+  return t.inserts + t.removes;
 }
 
 bool packing::is_anything_to_do() const {
