@@ -117,7 +117,7 @@ void pool_set::grow_in_background(std::initializer_list<memory_ahead*> other) {
   const std::scoped_lock lock(other_mutex_);
   other_memory_.clear();
   for (memory_ahead* of : other) other_memory_.push_back({of, false});
-  grows_in_background_ = true;
+  if (!grows_in_background_) grows_in_background_ = true;  // later calls, beside other threads, find it set
 }
 
 bool pool_set::ask_background() noexcept {

@@ -189,8 +189,9 @@ class pool_set {
     memory_ahead* of;
     bool under_way;  // of the thread that has it ready
   };
-  std::atomic<bool> grows_in_background_{false};  // else writers grow the files
-  std::mutex other_mutex_;                        // of what follows
+  bool grows_in_background_ =
+      false;                // else writers grow the files; set before another thread uses the store, and stays
+  std::mutex other_mutex_;  // of what follows
   std::vector<other_memory> other_memory_;
   std::once_flag growth_begins_;
   std::atomic<background*> growth_{nullptr};  // owned; null until a writer has begun it
