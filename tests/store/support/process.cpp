@@ -19,7 +19,20 @@ extern "C" int __llvm_profile_write_file() __attribute__((weak));
 
 namespace icecore::testing {
 
-child::child(const std::function<int()>& work) : pid_(fork()) {
+namespace {
+
+std::vector<deadline*> deadlines;  // all that there are
+
+}  // namespace
+
+child::child(const std::function<int()>& work) {
+  for (deadline* const each : deadlines) each->rest();
+  pid_ = fork();
+  if (pid_ == 0) {
+    deadlines.clear();  // they are the parent's
+  } else {
+    for (deadline* const each : deadlines) each->watch();
+  }
   if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid_ != 0) return;
   int status = 70;
@@ -53,25 +66,33 @@ int child::wait(std::chrono::seconds limit) {
 }
 
 deadline::deadline(std::string what, std::chrono::seconds limit)
-    : watcher_(
-          [this, what = std::move(what), end = std::chrono::steady_clock::now() + limit, waiting = pthread_self()] {
-            begun_.store(true, std::memory_order_release);
-            while (!over_.load(std::memory_order_acquire)) {
-              if (std::chrono::steady_clock::now() > end) {
-                std::fprintf(stderr, "%s: did not end in time\n", what.c_str());
-                pthread_kill(waiting, SIGABRT);  // so that the core shows the stack of the waiting thread
-                return;
-              }
-              std::this_thread::sleep_for(std::chrono::milliseconds(2));
-            }
-          }) {
-  // A thread that is just starting may hold locks, which a child forked meanwhile would never see released.
-  while (!begun_.load(std::memory_order_acquire)) std::this_thread::yield();
+    : what_(std::move(what)), end_(std::chrono::steady_clock::now() + limit), waiting_(pthread_self()) {
+  deadlines.push_back(this);
+  watch();
 }
 
 deadline::~deadline() {
+  std::erase(deadlines, this);
+  rest();
+}
+
+void deadline::watch() {
+  over_.store(false, std::memory_order_relaxed);  // before the thread begins
+  watcher_ = std::thread([this] {
+    while (!over_.load(std::memory_order_acquire)) {
+      if (std::chrono::steady_clock::now() > end_) {
+        std::fprintf(stderr, "%s: did not end in time\n", what_.c_str());
+        pthread_kill(waiting_, SIGABRT);  // so that the core shows the stack of the waiting thread
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+}
+
+void deadline::rest() {
   over_.store(true, std::memory_order_release);
-  watcher_.join();
+  if (watcher_.joinable()) watcher_.join();
 }
 
 void in_threads(unsigned count, const std::function<void(unsigned)>& body) {

@@ -1,6 +1,7 @@
 // Children that can be killed, memory shared with them, and deadlines.
 #pragma once
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 
@@ -15,7 +16,8 @@
 namespace icecore::testing {
 
 /// Runs `work` in a forked child, which exits with the value returned, or with 70 if it throws. The caller must have no
-/// threads other than a deadline's.
+/// threads other than its deadlines', which rest while it forks: the thread sanitizer takes a thread of the child for
+/// theirs if it gets the stack of one of them.
 class child {
  public:
   explicit child(const std::function<int()>& work);
@@ -54,7 +56,8 @@ class shared {
   void* address_;
 };
 
-/// Ends the whole process with a message unless it is destroyed in time, so that a test that hangs is reported.
+/// Ends the whole process with a message unless it is destroyed in time, so that a test that hangs is reported. Only
+/// one thread of a process may make deadlines.
 class deadline {
  public:
   deadline(std::string what, std::chrono::seconds limit);
@@ -63,7 +66,13 @@ class deadline {
   deadline& operator=(const deadline&) = delete;
 
  private:
-  std::atomic<bool> begun_{false};
+  friend class child;
+  void watch();  ///< begins a thread that does
+  void rest();   ///< ends it
+
+  std::string what_;
+  std::chrono::steady_clock::time_point end_;
+  pthread_t waiting_;
   std::atomic<bool> over_{false};
   std::thread watcher_;
 };
