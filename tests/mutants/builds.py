@@ -40,10 +40,18 @@ class Build:
         self.folder = folder.resolve()
         self.lock = threading.Lock()
         self.steps = {}  # target: its commands in order
-        self.reads = None
+        self.reads = self.programs = None
 
     def exists(self) -> bool:
         return (self.folder / "build.ninja").is_file()
+
+    def holds(self, target: str) -> bool:
+        """A program of this name has been built, whether or not it is up to date."""
+        with self.lock:
+            if self.programs is None:
+                self.programs = {name for folder, inner, names in os.walk(self.folder) for name in names
+                                 if os.access(Path(folder) / name, os.X_OK)}
+            return target in self.programs
 
     def prepare(self, targets) -> None:
         """Builds programs as they are, so that all but the mutant is up to date."""
@@ -215,6 +223,10 @@ class Builds:
         if run.preset not in self.others:
             self.others[run.preset] = Build(self.main.folder.parent / run.preset)
         return self.others[run.preset]
+
+    def has(self, run: Run) -> bool:
+        """The program is there, however old."""
+        return self.of(run).exists() and self.of(run).holds(run.target)
 
     def lack(self, mutant: Mutant) -> bool:
         """None of the runs has its build folder."""

@@ -2,63 +2,16 @@
 // come and go. Random scripts are in model_test.cpp, damage in compaction_test.cpp, crashes in the crash simulator.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <random>
-#include <thread>
 
-#include "base/memory/sanitizer.hpp"
+#include "compressed_texts.hpp"
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
-#include "support/model.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
 namespace {
-
-compaction_options compressing() {
-  compaction_options how;
-  how.compression = compression::zstd;
-  return how;
-}
-
-std::string key_of(unsigned i) { return "file-" + std::to_string(1000 + i); }
-
-/// What `key` holds in `v`: texts of some kilobytes, each a little different from the one before.
-std::string text_of(unsigned key, version v) {
-  std::mt19937 random(key);
-  std::string text;
-  while (text.size() < 4'000) text += "line " + std::to_string(random() % 1'000) + "\n";
-  for (version each = 1; each <= v; ++each) text[(each * 37 + key) % text.size()] = static_cast<char>('A' + each % 26);
-  return text;
-}
-
-class Compression : public ::testing::Test {
- protected:
-  static constexpr unsigned keys = 40;
-  static constexpr version versions = 60;
-  static constexpr std::uint64_t little = 400'000;  // a hundredth of what the versions take
-
-  void fill() {
-    store s(path_, how_);
-    for (version v = 1; v <= versions; ++v) {
-      for (unsigned k = 0; k < keys; ++k) s.insert(key_of(k), text_of(k, v));
-      s.tag();
-    }
-  }
-  static void expect_text(std::string_view found, unsigned key, version v) {
-    EXPECT_TRUE(found == text_of(key, v)) << key_of(key) << " at " << v;
-  }
-
-  scratch folder_{place::tmpfs};
-  std::filesystem::path path_ = folder_ / "store.ice";
-  options how_ = [] {
-    options o;
-    o.durability = durability::none;
-    o.block_cache_bytes = little;
-    return o;
-  }();
-};
 
 TEST_F(Compression, takes_a_fraction_of_the_space_and_shows_every_version) {
   fill();
@@ -128,58 +81,6 @@ TEST_F(Compression, keeps_views_valid_when_the_store_is_closed) {
     kept = s.find(key_of(7), 9);
   }
   expect_text(kept->bytes(), 7, 9);
-}
-
-TEST_F(Compression, lets_threads_find_while_frames_come_and_go_under_them) {
-#if defined(ICECORE_UNDER_THREAD_SANITIZER)
-  constexpr int rounds = 150;
-#else
-  constexpr int rounds = 1'500;
-#endif
-  fill();
-  static_cast<void>(compact(path_, how_, compressing()));
-  store s(path_, how_);
-  std::atomic<int> wrong{0};
-  std::vector<std::jthread> readers;
-  for (unsigned t = 0; t < 4; ++t) {
-    readers.emplace_back([&, t] {
-      std::mt19937 random(t);
-      struct kept_view {
-        snapshot then;
-        std::string_view text;
-        unsigned key;
-        version v;
-      };
-      std::vector<kept_view> kept;
-      for (int i = 0; i < rounds; ++i) {
-        const auto k = static_cast<unsigned>(random() % keys);
-        const version v = 1 + random() % versions;
-        const auto found = s.find(key_of(k), v);
-        if (!found || found->bytes() != text_of(k, v)) ++wrong;
-        if (t % 2 == 0) continue;
-        const snapshot then = s.at(v);
-        kept.push_back({then, *then.find(key_of(k)), k, v});
-        if (kept.size() < 20) continue;
-        for (const kept_view& each : kept) {
-          if (each.text != text_of(each.key, each.v)) ++wrong;
-        }
-        kept.clear();
-      }
-      for (const kept_view& each : kept) {
-        if (each.text != text_of(each.key, each.v)) ++wrong;
-      }
-    });
-  }
-  // writes look at what is packed, too
-  for (int i = 0; i < rounds; ++i) {
-    const unsigned k = static_cast<unsigned>(i) % keys;
-    if (s.insert_new(key_of(k), "new")) ++wrong;
-    if (!s.replace(key_of(k), text_of(k, versions), versions) && i < static_cast<int>(keys)) ++wrong;
-  }
-  readers.clear();
-  EXPECT_EQ(wrong, 0);
-  for (unsigned k = 0; k < keys; ++k) expect_text(s.find(key_of(k), 5)->bytes(), k, 5);
-  EXPECT_GT(s.stats().block_cache_misses, 100U);
 }
 
 TEST_F(Compression, is_kept_by_strata_that_stay_and_goes_when_everything_is_packed_again_without) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <random>
 
+#include "base/memory/sanitizer.hpp"
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
 #include "support/damaging.hpp"
@@ -498,7 +499,11 @@ TEST_F(Damage, a_flip_in_a_store_whose_writer_died_never_gives_a_value_that_was_
   const std::string left = read_file(crashed);
   options accepting;
   accepting.accept_copy = true;
-  for_each_place(offsets_to_flip(left, false), [&](std::size_t offset) {
+  std::vector<std::size_t> offsets = offsets_to_flip(left, false);
+  if (memory_is_watched) {  // each takes ten times as long: one in five
+    std::erase_if(offsets, [](std::size_t offset) { return offset % 5 != 0; });
+  }
+  for_each_place(offsets, [&](std::size_t offset) {
     write_file(path_, flipped(left, offset, static_cast<unsigned>(offset * 5 + offset / 8) % 8));
     try {
       const store opened(path_, accepting);

@@ -1,9 +1,7 @@
 // What was packed is found, key by key and version by version.
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <set>
-#include <thread>
 
 #include "icecore/error.hpp"
 #include "packed_model.hpp"
@@ -149,21 +147,6 @@ TEST_P(Extents, the_header_counts_what_is_there_and_nothing_is_damaged) {
   EXPECT_EQ(e.media_size(), p.bytes.size());
   EXPECT_EQ(e.first_key(), model.begin()->first);
   e.verify([](std::string_view what, std::uint64_t at) { ADD_FAILURE() << what << " at " << at; });
-}
-
-TEST_P(Extents, several_threads_may_read_blocks_for_the_first_time) {
-  std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (const auto& [key, history] : model) {
-        const auto found = e.find(key, version_max);
-        if (!found || as_seen(*found) != seen{history.front().first, history.front().second}) ++wrong;
-      }
-    });
-  }
-  for (std::thread& t : threads) t.join();
-  EXPECT_EQ(wrong, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfAllShapes, Extents,
