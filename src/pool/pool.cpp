@@ -145,7 +145,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, const file
     }
     raise_no_root(roots);
   }
-  check_size(*newest, roots, opening, as);
+  check_size(*newest, roots, size, opening, as);
   check_behind_end(*newest, whole_pages, opening);
   recorded_size_ = newest->file_size;
   map(std::min(newest->file_size, whole_pages));  // smaller only if damage is accepted
@@ -194,7 +194,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, pool_space
   }
   check_format(r);
   as.check(r, origin(), opening);
-  check_size(r, base_, opening, as);
+  check_size(r, base_, file_.size(), opening, as);
   codec_ = word_codec(pool_seed_of(r));
   choose_durability(opening, r, as);
   persist_->expect_file_size(r.file_size, persist_file_);
@@ -214,13 +214,17 @@ pool::pool(const std::filesystem::path& path, const options& opening, beside_wri
   base_ = mapping_->base();
   auto newest = newest_root(base_);
   // The writer may be writing one page while the other is read, and then the other while the one is. When it closes the
-  // store, it writes a root and then cuts the file: a root that was read before names more than is there.
-  const auto is_too_old = [&] { return !newest || file_.size() < newest->file_size; };
-  for (int again = 0; is_too_old() && again < 100; ++again) newest = newest_root(base_);
+  // store, it writes a root and then cuts the file: a root that was read before names more than is there. The size is
+  // asked behind the root, and once: a file that is cut after that has changed since this reader looked.
+  std::uint64_t size = file_.size();
+  for (int again = 0; (!newest || size < newest->file_size) && again < 100; ++again) {
+    newest = newest_root(base_);
+    size = file_.size();
+  }
   if (!newest) raise_no_root(base_);
   check_format(*newest);
   as.check(*newest, origin(), opening);
-  check_size(*newest, base_, opening, as);
+  check_size(*newest, base_, size, opening, as);
   recorded_size_ = newest->file_size;
   codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest, as);

@@ -204,7 +204,9 @@ class pool {
   void map(std::uint64_t size);
   void write_first_root(const options& opening, const file_role& as);
   void check_format(const format::root& r) const;
-  void check_size(const format::root& r, const std::byte* pages, const options& opening, const file_role& as) const;
+  /// That `size` bytes are what the root names, or more.
+  void check_size(const format::root& r, const std::byte* pages, std::uint64_t size, const options& opening,
+                  const file_role& as) const;
   [[nodiscard]] std::optional<std::uint64_t> segment_behind_end(const format::root& r) const;
   void check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening);
   [[nodiscard]] format::root stand_in_root(std::uint64_t size, const file_role& as);

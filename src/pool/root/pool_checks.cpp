@@ -73,7 +73,7 @@ void pool::check_format(const format::root& r) const {
   }
 }
 
-void pool::check_size(const format::root& r, const std::byte* pages, const options& opening,
+void pool::check_size(const format::root& r, const std::byte* pages, std::uint64_t size, const options& opening,
                       const file_role& as) const {
   const std::string& path = origin();
   if (r.file_size < format::first_segment_offset || r.file_size % format::page_size != 0) {
@@ -98,16 +98,16 @@ void pool::check_size(const format::root& r, const std::byte* pages, const optio
   if (r.sequence > roots_max) {
     raise(errc::damaged, "{}: the newest root page has the sequence number {}, which is impossible", path, r.sequence);
   }
-  if (file_.size() < r.file_size && !opening.accept_damage) {
+  if (size < r.file_size && !opening.accept_damage) {
     for (const std::uint64_t page : {format::root_a_offset, format::root_b_offset}) {
       const auto defect = root_defect(*reinterpret_cast<const format::root*>(pages + page));
       if (!defect || all_zero(pages + page, format::page_size)) continue;
       raise(errc::damaged,
             "{}: the root page at byte {} is damaged ({}); the older one says that the file has {} bytes, but it has "
             "{}; icecore repair makes a new store of what is intact",
-            path, page, *defect, r.file_size, file_.size());
+            path, page, *defect, r.file_size, size);
     }
-    raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, file_.size(), r.file_size);
+    raise(errc::truncated, "{}: is {} bytes long but was {}: its end is missing", path, size, r.file_size);
   }
   // if an interrupted opening left this file open, the root of the first file decides
   if (as.closed_elsewhere()) return;
