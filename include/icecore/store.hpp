@@ -123,6 +123,9 @@ class store {
   /// most 4 GiB - 1 bytes; both may hold any bytes, and both are copied. errc::invalid_argument if the key already has
   /// 2^32 - 1 records.
   version insert(std::string_view key, std::string_view value);
+  /// The same with a value that is given in parts, which it holds one behind the other: a header and an array, say. A
+  /// value of a MiB and more is put into the file from where its parts lie; a shorter one is joined before.
+  version insert_parts(std::string_view key, std::span<const std::string_view> value);
 
   /// Removes the key in the open version. Returns the version of the removal, or empty if the key was not there.
   std::optional<version> remove(std::string_view key);

@@ -204,12 +204,13 @@ class record {
   /// Fills everything except stamp, crc and an update's links; the memory must be zero. `batch` as in the layout.
   [[gnu::always_inline]] void fill(record_layout layout, link batch, std::string_view key,
                                    std::string_view value) const noexcept {
-    fill(layout, batch, key, value, [](std::byte* to, std::string_view of) noexcept {
-      std::memcpy(to, of.data(), of.size());
-      return crc32c(0, of.data(), of.size());
+    fill(layout, batch, key, value, [value](std::byte* to) noexcept {
+      std::memcpy(to, value.data(), value.size());
+      return crc32c(0, value.data(), value.size());
     });
   }
-  /// The same, with a function that copies a large value and returns its checksum.
+  /// The same, with a function that copies the value if that is a large one, and returns its checksum; `value` is then
+  /// not looked at.
   template <class CopyLarge>
   [[gnu::always_inline]] void fill(record_layout layout, link batch, std::string_view key, std::string_view value,
                                    const CopyLarge& copy_large) const {
@@ -224,7 +225,7 @@ class record {
       if ((layout.flags & format::flag_batched) != 0) set_batch(layout, batch);
       if ((layout.flags & format::flag_large_value) != 0) {
         copy(at_ + layout.key_offset(), key);
-        set_value_crc(layout, copy_large(at_ + layout.value_offset(), value));
+        set_value_crc(layout, copy_large(at_ + layout.value_offset()));
         return;
       }
     }

@@ -23,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -171,10 +172,10 @@ class pool {
 #else
   static constexpr std::uint64_t written_value_size = std::uint64_t{1} << 20;
 #endif
-  /// Copies a value into fresh space that no other thread knows and that is zero, and returns its checksum. The bytes
-  /// are as durable as if they had been stored through at(). If it throws (errc::no_space, errc::io), some of them are
-  /// there.
-  [[nodiscard]] std::uint32_t store_value(link to, std::string_view value);
+  /// Copies a value, given in parts that lie one behind the other in it, into fresh space that no other thread knows
+  /// and that is zero, and returns its checksum. The bytes are as durable as if they had been stored through at(). If
+  /// it throws (errc::no_space, errc::io), some of them are there.
+  [[nodiscard]] std::uint32_t store_value(link to, std::span<const std::string_view> parts);
   /// Zeroes what store_value() has left.
   void clear_value(link at, std::uint64_t size) noexcept;
 

@@ -17,6 +17,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "base/bytes.hpp"
 #include "base/checksum.hpp"
@@ -54,16 +55,17 @@ bool pool::can_write_values() const noexcept {
          std::ranges::find(with_one_page_cache, durability_.filesystem) != with_one_page_cache.end();
 }
 
-std::uint32_t pool::store_value(link to, std::string_view value) {
-  const std::uint64_t end = link_offset(to) + value.size();
+std::uint32_t pool::store_value(link to, std::span<const std::string_view> parts) {
+  std::uint64_t end = link_offset(to);
+  for (const std::string_view part : parts) end += part.size();
   const bool written = writes_values_ && within_size_limit(end);
   const range_copier::file file{file_.descriptor(), &file_.path()};
   // only what must be durable soon; memory has no device
   const bool to_device = written && durability_.medium == medium::block_device && durability_.mode != durability::none;
   std::uint32_t crc = 0;
-  std::uint64_t begun = link_offset(to);  // up to here the device has been told
-  for (std::uint64_t at = begun; at < end;) {
-    const std::string_view piece = value.substr(0, piece_bytes - at % piece_bytes);
+  std::uint64_t at = link_offset(to);
+  std::uint64_t begun = at;  // up to here the device has been told
+  const auto store_piece = [&](std::string_view piece) {
     crc = crc32c(crc, piece.data(), piece.size());
     if (written) {
       write_at(file, piece.data(), piece.size(), at);
@@ -72,13 +74,19 @@ std::uint32_t pool::store_value(link to, std::string_view value) {
       std::memcpy(base_ + at, piece.data(), piece.size());
     }
     at += piece.size();
-    value.remove_prefix(piece.size());
     if (to_device && (at - begun >= written_back_bytes || (at == end && begun != link_offset(to)))) {
       // Not the first page: it has the record's header, which is still to be sealed and stamped, and a store to a page
       // that is being written back may wait.
       const std::uint64_t from = std::max(begun, format::round_up(link_offset(to), format::page_size));
       begin_writing(file, from, at - from);
       begun = at;
+    }
+  };
+  for (std::string_view part : parts) {
+    while (!part.empty()) {
+      const std::string_view piece = part.substr(0, piece_bytes - at % piece_bytes);
+      store_piece(piece);
+      part.remove_prefix(piece.size());
     }
   }
   return crc;

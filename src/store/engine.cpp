@@ -12,12 +12,12 @@
 namespace icecore::detail {
 namespace {
 
-[[gnu::always_inline]] inline void check_sizes(std::string_view key, std::string_view value) {
+[[gnu::always_inline]] inline void check_sizes(std::string_view key, std::uint64_t value_size) {
   if (key.size() > key_size_max) {
     raise(errc::key_too_long, "a key of {} bytes: keys have at most {}", key.size(), key_size_max);
   }
-  if (value.size() > value_size_max) {
-    raise(errc::value_too_large, "a value of {} bytes: values have at most {}", value.size(), value_size_max);
+  if (value_size > value_size_max) {
+    raise(errc::value_too_large, "a value of {} bytes: values have at most {}", value_size, value_size_max);
   }
 }
 
@@ -55,11 +55,23 @@ void engine<Heads>::finish_batched(const writer& w, const fresh_record& fresh) {
 
 template <class Heads>
 version engine<Heads>::put(const writer& w, std::string_view key, std::string_view value) {
-  check_sizes(key, value);
+  return put_value(w, key, value);
+}
+
+template <class Heads>
+version engine<Heads>::put(const writer& w, std::string_view key, const value_parts& value) {
+  assert(value.size() >= pool::written_value_size);
+  return put_value(w, key, value);
+}
+
+template <class Heads>
+template <class Value>
+inline version engine<Heads>::put_value(const writer& w, std::string_view key, const Value& value) {
+  check_sizes(key, value.size());
   const std::uint64_t hash = index::lookup_cache::hash_of(key);
   lookups_->prefetch(hash);
   const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
-  const entered there = enter(w, {as_entry, null_link, key, value, hash});
+  const entered there = enter(w, new_entry<Value>{as_entry, null_link, key, value, hash});
   if (!there.is_new()) return *update(w, there.entry, value, {});
   return finish_entry(w, {there.entry, as_entry, there.flushed()}, hash);
 }
@@ -75,14 +87,14 @@ inline version engine<Heads>::finish_entry(const writer& w, fresh_record fresh, 
 template <class Heads>
 std::optional<version> engine<Heads>::put_if(const writer& w, std::string_view key, std::string_view value,
                                              newest_condition wanted) {
-  check_sizes(key, value);
+  check_sizes(key, value.size());
   const std::uint64_t hash = index::lookup_cache::hash_of(key);
   link entry = entry_of(key, hash);
   wanted = over_packed(key, wanted);
   if (entry == null_link) {
     if (!wanted.holds_for(wanted.below)) return std::nullopt;
     const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
-    const entered there = enter(w, {as_entry, null_link, key, value, hash});
+    const entered there = enter(w, new_entry<>{as_entry, null_link, key, value, hash});
     if (there.is_new()) return finish_entry(w, {there.entry, as_entry, there.flushed()}, hash);
     entry = there.entry;
   }
@@ -92,8 +104,8 @@ std::optional<version> engine<Heads>::put_if(const writer& w, std::string_view k
 }
 
 template <class Heads>
-std::optional<version> engine<Heads>::update(const writer& w, link entry, std::string_view value,
-                                             newest_condition wanted) {
+template <class Value>
+std::optional<version> engine<Heads>::update(const writer& w, link entry, Value value, newest_condition wanted) {
   young_->prefetch_newest(entry);
   const record_layout layout = record_layout::of_insert(value.size(), false);
   const fresh_record fresh{w.allocate(layout), layout};
@@ -104,7 +116,7 @@ std::optional<version> engine<Heads>::update(const writer& w, link entry, std::s
 
 template <class Heads>
 std::optional<version> engine<Heads>::remove(const writer& w, std::string_view key) {
-  check_sizes(key, {});
+  check_sizes(key, 0);
   const std::uint64_t hash = index::lookup_cache::hash_of(key);
   link entry = entry_of(key, hash);
   const newest_condition is_there = over_packed(key, {newest_condition::what::a_value});
@@ -130,7 +142,7 @@ std::optional<version> engine<Heads>::remove(const writer& w, std::string_view k
 template <class Heads>
 link engine<Heads>::enter_alone(const writer& w, std::string_view key, std::uint64_t hash) {
   const record_layout layout = record_layout::of_key(key.size());
-  const entered there = enter(w, {layout, null_link, key, {}, hash});
+  const entered there = enter(w, new_entry<>{layout, null_link, key, {}, hash});
   if (there.is_new()) static_cast<void>(finish_entry(w, {there.entry, layout, there.flushed()}, hash));
   return there.entry;
 }
@@ -152,9 +164,11 @@ inline bool engine<Heads>::link_single(const writer& w, link entry, fresh_record
 
 /// Fills a new entry when the index asks for it. Gives its memory back unless the entry is kept.
 template <class Heads>
+template <class Value>
 class engine<Heads>::entry_filler final : public index::entry_factory {
  public:
-  entry_filler(const writer& w, const young_histories& histories, const new_entry& what, bool no_writeback_stalls)
+  entry_filler(const writer& w, const young_histories& histories, const new_entry<Value>& what,
+               bool no_writeback_stalls)
       : writer_(w), histories_(histories), what_(what), no_writeback_stalls_(no_writeback_stalls) {}
   ~entry_filler() {
     // another thread was faster, or the index had no memory: no other thread has seen the entry
@@ -199,7 +213,7 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
 
   const writer& writer_;
   const young_histories& histories_;
-  new_entry what_;
+  new_entry<Value> what_;
   bool no_writeback_stalls_;
   link made_ = null_link;
   std::uint64_t size_ = 0;  ///< of what was made
@@ -209,7 +223,8 @@ class engine<Heads>::entry_filler final : public index::entry_factory {
 };
 
 template <class Heads>
-inline typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_entry& what) const {
+template <class Value>
+inline typename engine<Heads>::entered engine<Heads>::enter(const writer& w, const new_entry<Value>& what) const {
   // The lookup cache has nothing of a new key, and its line is in no cache of the processor. A writer that expects a
   // new key does not wait for that line: the index has to be searched in any case, and the line arrives meanwhile.
   if (!w.expects_new_keys()) {
@@ -218,7 +233,7 @@ inline typename engine<Heads>::entered engine<Heads>::enter(const writer& w, con
       return {known};
     }
   }
-  entry_filler filler(w, *young_, what, no_writeback_stalls_);
+  entry_filler<Value> filler(w, *young_, what, no_writeback_stalls_);
   const link entry = index_->insert(what.key, filler);
   const bool is_new = filler.keep_if(entry);
   w.note_key(is_new);
@@ -231,7 +246,7 @@ inline typename engine<Heads>::entered engine<Heads>::enter(const writer& w, con
 }
 
 template <class Heads>
-typename engine<Heads>::entered engine<Heads>::enter_batched(const writer& w, const new_entry& what) const {
+typename engine<Heads>::entered engine<Heads>::enter_batched(const writer& w, const new_entry<>& what) const {
   return enter(w, what);
 }
 

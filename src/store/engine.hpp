@@ -141,6 +141,7 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
 
   // With a leased writer: so this is the current engine, and stays it (opened_store, E1).
   version put(const writer& w, std::string_view key, std::string_view value);
+  version put(const writer& w, std::string_view key, const value_parts& value);
   /// Empty, and nothing has changed, unless the key's newest record is as demanded. A key without an entry has no
   /// value.
   std::optional<version> put_if(const writer& w, std::string_view key, std::string_view value, newest_condition wanted);
@@ -186,11 +187,12 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
     record_layout layout;
     bool flushed = false;  ///< stamped, and its flush has begun
   };
+  template <class Value = std::string_view>  // or value_parts
   struct new_entry {
     record_layout layout;
     link batch;
     std::string_view key;
-    std::string_view value;
+    Value value;
     std::uint64_t hash;  ///< of the key, for the lookup cache
   };
   enum class entered_as : std::uint8_t { known, made, flushed };  ///< flushed: made, and as fresh_record says
@@ -200,19 +202,24 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
     [[nodiscard]] bool is_new() const noexcept { return as != entered_as::known; }
     [[nodiscard]] bool flushed() const noexcept { return as == entered_as::flushed; }
   };
+  template <class Value>
   class entry_filler;
   // Inlined, since most callers know the kind of record when they are compiled.
   /// The key's entry: the existing one, or else `what`, which is then published in the index.
-  [[nodiscard, gnu::always_inline]] entered enter(const writer& w, const new_entry& what) const;
+  template <class Value>
+  [[nodiscard, gnu::always_inline]] entered enter(const writer& w, const new_entry<Value>& what) const;
+  template <class Value>
+  [[gnu::always_inline]] version put_value(const writer& w, std::string_view key, const Value& value);
   [[nodiscard, gnu::always_inline]] bool link_single(const writer& w, link entry, fresh_record fresh,
                                                      newest_condition wanted) const;
   [[gnu::always_inline]] version finish(const writer& w, fresh_record fresh);
   [[gnu::always_inline]] version finish_entry(const writer& w, fresh_record fresh, std::uint64_t hash);
-  std::optional<version> update(const writer& w, link entry, std::string_view value, newest_condition wanted);
+  template <class Value>
+  std::optional<version> update(const writer& w, link entry, Value value, newest_condition wanted);
   [[nodiscard]] link enter_alone(const writer& w, std::string_view key, std::uint64_t hash);
 
   // batch.cpp
-  [[nodiscard]] entered enter_batched(const writer& w, const new_entry& what) const;
+  [[nodiscard]] entered enter_batched(const writer& w, const new_entry<>& what) const;
   void finish_batched(const writer& w, const fresh_record& fresh);
   struct batch_run;
   void require_room_in_histories(std::span<const batch::operation* const> todo) const;

@@ -39,6 +39,16 @@ const detail::store_core& store::core() const { return opened().current(); }
 version store::insert(std::string_view key, std::string_view value) {
   return with_writer(opened(), [&](auto& engine, const writer& w) { return engine.put(w, key, value); });
 }
+version store::insert_parts(std::string_view key, std::span<const std::string_view> value) {
+  const value_parts parts(value);
+  if (parts.size() >= pool::written_value_size) {
+    return with_writer(opened(), [&](auto& engine, const writer& w) { return engine.put(w, key, parts); });
+  }
+  std::string joined;
+  joined.reserve(parts.size());
+  for (const std::string_view part : value) joined += part;
+  return insert(key, joined);
+}
 std::optional<version> store::remove(std::string_view key) {
   return with_writer(opened(), [&](auto& engine, const writer& w) { return engine.remove(w, key); });
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 VALUE_BYTES_MAX = 2**32 - 1  # of the store's format
 PIECE_BYTES = 2**30
+_JOINED_BYTES_MAX = 2**20  # the store joins what is shorter
 
 _MAGIC = b"\x93ICEPART"  # no .npy file, and no text, begins so
 _HEAD = struct.Struct("<8s16sQQ")  # magic, name, bytes of a piece, bytes of all
@@ -57,11 +58,20 @@ def told_by(value: memoryview | None) -> Pieces | None:
     return Pieces(name, piece_bytes, size, bytes(value[_HEAD.size :]))
 
 
-def put(array: npt.ArrayLike, key: BytesLike, insert: Callable[[BytesLike, Any], Any]) -> tuple[Any, bool]:
+def put(
+    array: npt.ArrayLike,
+    key: BytesLike,
+    insert: Callable[[BytesLike, Any], Any],
+    insert_parts: Callable[[BytesLike, bytes, Any], Any] | None = None,
+) -> tuple[Any, bool]:
     """Inserts the array as one value or, if it is too long for one, in pieces. What the last insert returned, and
-    whether there are pieces."""
+    whether there are pieces. ``insert_parts`` takes the header and the rest of the value, so that a long one need not be
+    copied to join them."""
     header, body = arrays.parts(array)
-    if len(header) + body.nbytes <= VALUE_BYTES_MAX:
+    size = len(header) + body.nbytes
+    if size <= VALUE_BYTES_MAX:
+        if insert_parts is not None and size >= _JOINED_BYTES_MAX:
+            return insert_parts(key, header, body), False
         return insert(key, arrays.encode(array)), False
     pieces = Pieces(os.urandom(16), PIECE_BYTES, body.nbytes, header)
     for number, piece in enumerate(pieces.keys(_key_bytes(key))):

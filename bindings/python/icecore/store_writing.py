@@ -105,7 +105,7 @@ class WritableStore(ReadableStore):
         raises.
         """
         before = array_pieces.told_by(self._find_view(key))
-        version, _ = array_pieces.put(array, key, self._insert)
+        version, _ = array_pieces.put(array, key, self._insert, self._insert_parts)
         array_pieces.remove(before, key, self._remove)
         return int(version)
 

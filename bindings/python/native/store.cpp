@@ -10,6 +10,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 
@@ -39,6 +40,16 @@ icecore::version insert(session& owner, PyObject* key, PyObject* value) {
   icecore::store& store = owner.use();
   return maybe_without_gil(owner, owner.writes_block() || value_bytes.bytes().size() >= gil_bytes_min,
                            [&] { return store.insert(key_bytes.bytes(), value_bytes.bytes()); });
+}
+
+/// The value is `head` and then `body`.
+icecore::version insert_parts(session& owner, PyObject* key, PyObject* head, PyObject* body) {
+  const bytes_argument key_bytes(key, "a key");
+  const value_argument head_bytes(head);
+  const value_argument body_bytes(body);
+  const std::array<std::string_view, 2> parts = {head_bytes.bytes(), body_bytes.bytes()};
+  icecore::store& store = owner.use();
+  return maybe_without_gil(owner, true, [&] { return store.insert_parts(key_bytes.bytes(), parts); });
 }
 
 std::optional<icecore::version> insert_new(session& owner, PyObject* key, PyObject* value) {
@@ -196,6 +207,13 @@ void bind_writing(store_class& c) {
        [](store_object& self, bytes_like key, bytes_like value) { return insert(*self.owner, key.ptr(), value.ptr()); },
        nb::arg("key").none(), nb::arg("value").none(),
        "Sets the key's value in the open version and returns that version.")
+      .def(
+          "_insert_parts",
+          [](store_object& self, bytes_like key, bytes_like head, bytes_like body) {
+            return insert_parts(*self.owner, key.ptr(), head.ptr(), body.ptr());
+          },
+          nb::arg("key").none(), nb::arg("head").none(), nb::arg("body").none(),
+          "Sets the key's value to these two, one behind the other, without joining them before.")
       .def(
           "_insert_new",
           [](store_object& self, bytes_like key, bytes_like value) {

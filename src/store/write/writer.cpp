@@ -32,8 +32,12 @@ std::uint32_t writer::copy_large(link at, record_layout layout, std::string_view
     std::memcpy(pool_->at(to), value.data(), value.size());
     return crc32c(0, value.data(), value.size());
   }
+  return copy_large(at, layout, value_parts({&value, 1}));
+}
+
+std::uint32_t writer::copy_large(link at, record_layout layout, const value_parts& value) const {
   try {
-    return pool_->of(at).store_value(to, value);
+    return pool_->of(at).store_value(at + layout.value_offset(), value.all());
   } catch (...) {
     rewind(at, layout);
     throw;

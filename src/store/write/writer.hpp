@@ -35,6 +35,7 @@
 #include "base/threads.hpp"
 #include "history/history.hpp"
 #include "history/record.hpp"
+#include "history/value_parts.hpp"
 #include "icecore/options.hpp"
 #include "index/arena.hpp"
 #include "pool/pool_set.hpp"
@@ -102,9 +103,10 @@ class writer {
   /// gives the allocation back.
   [[gnu::always_inline]] void fill(link at, record_layout layout, link batch, std::string_view key,
                                    std::string_view value) const {
-    record(pool_->at(at)).fill(layout, batch, key, value, [&](std::byte*, std::string_view of) {
-      return copy_large(at, layout, of);
-    });
+    record(pool_->at(at)).fill(layout, batch, key, value, [&](std::byte*) { return copy_large(at, layout, value); });
+  }
+  void fill(link at, record_layout layout, link batch, std::string_view key, const value_parts& value) const {
+    record(pool_->at(at)).fill(layout, batch, key, {}, [&](std::byte*) { return copy_large(at, layout, value); });
   }
   /// Gives the last allocation back: zeroes it. Under operation durability the zeros are durable when it returns: the
   /// next record may lie behind some of them and reach the medium before they do, and the old bytes before it would
@@ -150,6 +152,7 @@ class writer {
 
   void change_segment(std::uint64_t bytes) const;
   [[nodiscard]] std::uint32_t copy_large(link at, record_layout layout, std::string_view value) const;
+  [[nodiscard]] std::uint32_t copy_large(link at, record_layout layout, const value_parts& value) const;
 
   writer_slot* slot_;
   unsigned number_;

@@ -88,8 +88,8 @@ class segment_target final : public stratum::extent_target {
     }
     const segment s = pools_->allocate(bytes.size(), file_, format::packed_segment_magic, {});
     made_.push_back({s.offset, bytes.size(), seed_, 0, header_crc_of(bytes), 0, 0});
-    static_cast<void>(pools_->of(s.offset).store_value(s.first_record(),
-                                                       {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    static_cast<void>(pools_->of(s.offset).store_value(s.first_record(), {&all, 1}));
     pools_->persist().flush(pools_->at(s.first_record()), bytes.size());
     pools_->persist().fence();
     pools_->grow_ahead(s.offset);
