@@ -127,6 +127,8 @@ void walk_blocks(const store_core& core, const index::ordered_links& links, Seek
 /// Where the entries of blocks end that lie below an upper bound. The last key of a block is a cache miss that nothing
 /// hides, so a long walk finds out once which entry the bound is, and then compares links. A key that is inserted
 /// meanwhile between the bound and that entry is not told from the others; it is in no version that is closed already.
+/// The link to an entry stays the same. A packed key is met by its entry once somebody writes it, even during the walk;
+/// so if the bound is a packed record, keys are compared throughout.
 class upper_bound {
  public:
   upper_bound(const index::ordered_links& links, const scan_bounds& bounds) : links_(&links), bounds_(&bounds) {}
@@ -153,16 +155,21 @@ class upper_bound {
   }
   template <class Heads>
   void find(const reading_engine<Heads>& core) {
-    known_ = true;
     index::block b;
     links_->seek(bounds_->to, b);
     do {
       for (std::size_t i = 0; i < b.size; ++i) {
+        if (!bounds_->beyond(core.key_of(b.entries[i]))) continue;
         end_ = b.entries[i];
-        if (bounds_->beyond(core.key_of(end_))) return;
+        if constexpr (reading_engine<Heads>::is_layered) {
+          known_ = !is_packed(end_);
+        } else {
+          known_ = true;
+        }
+        return;
       }
     } while (links_->next_block(b));
-    end_ = null_link;  // all keys lie below
+    known_ = true;  // all keys lie below: end_ is null_link
   }
 
   const index::ordered_links* links_;
