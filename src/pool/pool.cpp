@@ -417,26 +417,24 @@ segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magi
   auto& h = header_of(offset);
   // a generation greater than the old one makes old records that are left on media fail their checksums
   const segment s{offset, size, h.generation + 1};
-  h.granules = static_cast<std::uint32_t>(size / format::granule_size);
-  h.magic = magic;
+  format::segment_header made{};
+  made.magic = magic;
+  made.granules = static_cast<std::uint32_t>(size / format::granule_size);
+  made.generation = s.generation;
+  const bool has_era = magic == format::segment_magic || magic == format::index_segment_magic;
+  made.era = has_era ? era_ : 0;
+  made.crc = header_crc(made, codec_.pool_seed(), offset);
+  // relaxed: who looks at the same time (seen_header()) finds out by the checksum that it has not seen all
+  __atomic_store_n(&header_word(h.magic), std::bit_cast<std::uint64_t>(kind_and_size{made.magic, made.granules}),
+                   __ATOMIC_RELAXED);
   h.fill = 0;
   h.fill_end = 0;
   h.next_free = null_link;
-  const bool has_era = magic == format::segment_magic || magic == format::index_segment_magic;
-  h.era = has_era ? era_ : 0;
+  __atomic_store_n(&h.era, made.era, __ATOMIC_RELAXED);
   // Generation and checksum are one word: a header that was valid, of a segment that is used again, stays so.
-  struct checked_generation {
-    std::uint32_t generation;
-    std::uint32_t crc;
-  };
-  static_assert(offsetof(format::segment_header, generation) % sizeof(checked_generation) == 0 &&
-                offsetof(format::segment_header, crc) == offsetof(format::segment_header, generation) + 4);
-  format::segment_header made = h;
-  made.generation = s.generation;
-  const checked_generation both{made.generation, header_crc(made, codec_.pool_seed(), offset)};
-  using aliasing [[gnu::may_alias]] = std::uint64_t;
   // release: a crash image that has this word has those before it
-  __atomic_store_n(reinterpret_cast<aliasing*>(&h.generation), std::bit_cast<std::uint64_t>(both), __ATOMIC_RELEASE);
+  __atomic_store_n(&header_word(h.generation),
+                   std::bit_cast<std::uint64_t>(checked_generation{made.generation, made.crc}), __ATOMIC_RELEASE);
   // P3; on page media the header becomes durable with the records, in the same sync
   persist_->flush(&h, sizeof h);
   persist_->fence();
@@ -505,7 +503,11 @@ void pool::clear_content(const segment& s) noexcept {
 
 void pool::clear_header(link offset) noexcept {
   auto& header = header_of(offset);
-  std::memset(static_cast<void*>(&header), 0, sizeof header);
+  // relaxed: who looks meanwhile (seen_header()) sees the header of before, or none
+  __atomic_store_n(&header_word(header.generation), 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header_word(header.magic), 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.era, 0, __ATOMIC_RELAXED);
+  std::memset(&header.fill, 0, offsetof(format::segment_header, era) - offsetof(format::segment_header, fill));
   persist_->flush(&header, sizeof header);
 }
 

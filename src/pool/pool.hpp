@@ -264,6 +264,28 @@ class pool {
   std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset in the file; only this process uses them
 };
 
+/// Two fields of a segment's header in each of these are one word, so that who looks meanwhile sees both or none.
+struct kind_and_size {
+  std::uint32_t magic;
+  std::uint32_t granules;
+};
+struct checked_generation {
+  std::uint32_t generation;
+  std::uint32_t crc;
+};
+static_assert(offsetof(format::segment_header, magic) % sizeof(kind_and_size) == 0 &&
+              offsetof(format::segment_header, granules) == offsetof(format::segment_header, magic) + 4);
+static_assert(offsetof(format::segment_header, generation) % sizeof(checked_generation) == 0 &&
+              offsetof(format::segment_header, crc) == offsetof(format::segment_header, generation) + 4);
+
+using header_word_type [[gnu::may_alias]] = std::uint64_t;
+[[nodiscard]] inline header_word_type& header_word(std::uint32_t& first) noexcept {
+  return reinterpret_cast<header_word_type&>(first);
+}
+[[nodiscard]] inline const header_word_type& header_word(const std::uint32_t& first) noexcept {
+  return reinterpret_cast<const header_word_type&>(first);
+}
+
 /// The checksum of a segment's header at `at`.
 [[nodiscard]] std::uint32_t header_crc(const format::segment_header& h, std::uint32_t pool_seed, link at) noexcept;
 

@@ -1,7 +1,11 @@
 // Keys that are forgotten: what shows them until the next compaction, and that no byte of them is in a file afterwards.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "icecore/icecore.hpp"
 #include "pool/manifest/manifest.hpp"
@@ -139,6 +143,52 @@ TEST_P(Forgetting, goes_into_checkpoints_that_are_made_before_the_compaction) {
   }
   static_cast<void>(compact(folder_ / "copy.ice", GetParam().options_at(folder_ / "copy.ice")));
   expect_no_byte_of_it(folder_ / "copy.ice");
+}
+
+TEST_P(Forgetting, reaches_what_compactions_meet_while_they_go_on) {
+  constexpr unsigned threads = 3;
+  constexpr unsigned keys = 60;
+  const auto key_of = [](unsigned thread, unsigned i) { return std::to_string(thread) + " " + std::to_string(i); };
+  store s(path_, opening());
+  std::atomic<bool> over{false};
+  std::thread packing([&] {
+    while (!over) static_cast<void>(s.compact());
+  });
+  std::vector<std::thread> forgetting;
+  for (unsigned t = 0; t < threads; ++t) {
+    forgetting.emplace_back([&, t] {
+      for (unsigned i = 0; i < keys; ++i) {
+        s.insert(key_of(t, i), secret_value);
+        static_cast<void>(s.latest());
+        s.forget({.keys = {key_of(t, i)}});
+      }
+    });
+  }
+  for (std::thread& t : forgetting) t.join();
+  over = true;
+  packing.join();
+  // the second one gives back what the last of those above held
+  static_cast<void>(s.compact());
+  EXPECT_TRUE(s.compact().erased);
+  for (unsigned t = 0; t < threads; ++t) {
+    for (unsigned i = 0; i < keys; ++i) EXPECT_TRUE(s.history(key_of(t, i)).newest_first().empty()) << key_of(t, i);
+  }
+  EXPECT_TRUE(s.verify().ok());
+}
+
+TEST_P(Forgetting, again_and_again_takes_no_more_space_of_an_open_store) {
+  store s(path_, opening());
+  const auto forget_some = [&] {
+    for (unsigned i = 0; i < 10; ++i) {
+      s.insert(secret_key, secret_value);
+      s.forget({.keys = {secret_key}});
+      EXPECT_TRUE(s.compact().erased);
+    }
+    return s.stats().file_bytes - s.stats().free_bytes;
+  };
+  static_cast<void>(forget_some());
+  const std::uint64_t taken = forget_some();
+  EXPECT_LE(forget_some(), taken + (std::uint64_t{64} << 10)) << "tags take some";
 }
 
 TEST_P(Forgetting, refuses_what_it_cannot_do) {

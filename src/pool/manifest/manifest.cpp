@@ -205,18 +205,43 @@ std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept
   return {pools.first().base() + format::manifest_anchor_offset, sizeof(format::manifest_anchor)};
 }
 
+namespace {
+
+/// What says whose the segment is: magic, granules, generation, crc and era; empty if there is no valid header. Others
+/// may give the segment out meanwhile: it is the header of before or of afterwards, or empty.
+std::optional<format::segment_header> seen_header(const pool& in, link offset) noexcept {
+  const auto& there = in.header_of(offset);
+  format::segment_header h{};
+  // acquire: the words before the checked generation are those of this one, or newer ones: then the checksum fails
+  const auto both =
+      std::bit_cast<checked_generation>(__atomic_load_n(&header_word(there.generation), __ATOMIC_ACQUIRE));
+  const auto kind = std::bit_cast<kind_and_size>(__atomic_load_n(&header_word(there.magic), __ATOMIC_RELAXED));
+  h.magic = kind.magic;
+  h.granules = kind.granules;
+  h.generation = both.generation;
+  h.crc = both.crc;
+  h.era = __atomic_load_n(&there.era, __ATOMIC_RELAXED);
+  if (h.granules == 0 || h.granules > (in.size() - link_offset(offset)) / format::granule_size ||
+      h.crc != header_crc(h, in.codec().pool_seed(), offset)) {
+    return std::nullopt;
+  }
+  return h;
+}
+
+}  // namespace
+
 void for_each_segment(const pool_set& pools,
                       const std::function<void(const segment&, const format::segment_header&)>& visit) {
   for (const pool* p : pools.files()) {
     const link end = make_link(p->number(), p->size());
     for (link at = make_link(p->number(), format::first_segment_offset); at + format::granule_size <= end;) {
-      const format::segment_header& h = p->header_of(at);
-      if (!p->valid_header(at, h.magic)) {
+      const std::optional<format::segment_header> h = seen_header(*p, at);
+      if (!h) {
         at += format::granule_size;
         continue;
       }
-      const segment s = p->segment_at(at);
-      visit(s, h);
+      const segment s{at, h->granules * format::granule_size, h->generation};
+      visit(s, *h);
       at = s.end();
     }
   }

@@ -51,7 +51,9 @@ void store_retention(pool_set& pools, const retention& which);
 /// The page that leads to manifests, for a copy of the store.
 [[nodiscard]] std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept;
 
-/// All segments of the files, of whatever kind, in the order of their places. Cost: a look at each header.
+/// All segments of the files, of whatever kind, in the order of their places. Others may give out segments meanwhile:
+/// these may be left out. Of a header `visit` gets magic, granules, generation, crc and era. Cost: a look at each
+/// header.
 void for_each_segment(const pool_set& pools,
                       const std::function<void(const segment&, const format::segment_header&)>& visit);
 /// Those that are part of a store no more if this is its manifest.

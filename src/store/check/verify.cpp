@@ -7,6 +7,7 @@
 
 #include "base/threads.hpp"
 #include "pool/query/query_check.hpp"
+#include "pool/query/query_space.hpp"
 #include "store/check/salvage.hpp"
 #include "store/copy/lineage.hpp"
 #include "store/engine.hpp"
@@ -134,7 +135,11 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
   check_packed(*pool_, report);
-  if (!beside_writer_) check_forgotten(*pool_, report);
+  if (!beside_writer_) {
+    query_space queries(*pool_, shared_->queries);
+    const recovering_lock no_request = queries.hold();  // to forget is made or given back meanwhile
+    check_forgotten(*pool_, report);
+  }
   if (!beside_writer_) check_queries_and_lineage(*pool_, report);
   localize(*pool_, report.damages);
   return report;

@@ -30,6 +30,7 @@
 #include "icecore/unfinished.hpp"
 #include "pool/file/range_copier.hpp"
 #include "pool/query/query_cut.hpp"
+#include "pool/query/query_space.hpp"
 #include "store/copy/lineage.hpp"
 #include "store/core.hpp"
 #include "store/packed/retention/forgetting.hpp"
@@ -69,6 +70,9 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   {
     // named tags write their record after their tick: the cut must not fall between the two
     const std::scoped_lock one_at_a_time(opened_->tag_mutex);
+    query_space queries(*pool_, shared_->queries);
+    std::optional<recovering_lock> no_request;  // to forget is written meanwhile
+    if (!beside_writer_) no_request.emplace(queries.hold());
     const writer_set::gate stopped(*writers_);
     const version open = clock_->now();
     if (read_only()) {

@@ -44,7 +44,7 @@ struct decision_is_old {};
 
 class live_packing final : packing {
  public:
-  /// While the gate is shut: it looks at the headers of segments.
+  /// While the gate is shut and the queries' lock is held: it looks for requests to forget.
   live_packing(opened_store& store, held_engine of, const compaction_options& how, pace& slow)
       : packing(*of, how), store_(&store), of_(std::move(of)), slow_(&slow) {}
 
@@ -191,7 +191,8 @@ class live_packing final : packing {
       for (const segment& s : given_back) pools_->add_free(s.offset, s.size);
     }
     report_.erased = space.empty();
-    if (report_.erased && report_.packed) finish_forgetting(store_->shared->queries);
+    if (!report_.erased || !report_.packed) return;
+    for (const segment& s : finish_forgetting(store_->shared->queries)) pools_->add_free(s.offset, s.size);
   }
 
   /// Nothing leads to what was made, unless it is in doubt whether a root does.
@@ -243,6 +244,8 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
     }
     std::optional<live_packing> work;
     {
+      query_space queries(*pool, shared->queries);
+      const recovering_lock no_query = queries.hold();
       const writer_set::gate stopped(*writers);
       work.emplace(*this, std::move(now), how, slow);
     }

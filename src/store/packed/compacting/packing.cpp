@@ -11,6 +11,7 @@
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "pool/query/feed_places.hpp"
+#include "pool/query/query_space.hpp"
 #include "store/engine.hpp"
 #include "store/feed/written_keys.hpp"
 #include "store/packed/compacting/packed_sources.hpp"
@@ -59,10 +60,14 @@ bool packing::is_anything_to_do() const {
   return young_records() != 0 || merged_strata_ >= 2 || changes_form() || !nothing_goes;
 }
 
-void packing::finish_forgetting(process_lock& queries) {
-  if (forgotten_.segments().empty()) return;
+std::vector<segment> packing::finish_forgetting(process_lock& queries) {
+  if (forgotten_.segments().empty()) return {};
   if (!forgotten_.empty()) drop_queries_of(forgotten_, *pools_, queries);
-  report_.erased = !give_back(*pools_, forgotten_.segments()).empty();
+  query_space space(*pools_, queries);
+  const recovering_lock nobody_looks = space.hold();
+  std::vector<segment> given_back = give_back(*pools_, forgotten_.segments());
+  report_.erased = !given_back.empty();
+  return given_back;
 }
 
 void packing::decide() {

@@ -79,8 +79,8 @@ class packing {
   /// What the root says of a store that has this manifest, and of whose young generation the tags alone are left.
   void note_packed(format::root& r, const manifest& next) const;
   /// What the keys have left elsewhere goes, and then the requests: a crash before that leaves these for the next
-  /// compaction.
-  void finish_forgetting(process_lock& queries);
+  /// compaction. Returns what is free space now.
+  std::vector<segment> finish_forgetting(process_lock& queries);
 
   store_core* core_;
   pool_set* pools_;

@@ -187,9 +187,14 @@ forget_report store_core::forget(const forget_request& what) {
   const std::vector<key_to_forget> all = all_of(what);
   const pin holds = take_pin();  // what is packed may be inflated for us
   forget_report report;
-  // From here on it is decided; a crash before the keys are removed leaves that to the compaction.
-  report.up_to = clock_->now();
-  write_forget_request(*pool_, report.up_to, all);
+  {
+    // A compaction that looks for requests meets none that is half made: it would take that for what a crash left.
+    query_space queries(*pool_, shared_->queries);
+    const recovering_lock no_compaction_looks = queries.hold();
+    // From here on it is decided; a crash before the keys are removed leaves that to the compaction.
+    report.up_to = clock_->now();
+    write_forget_request(*pool_, report.up_to, all);
+  }
   const auto known = known_keys(*this, what);
   report.keys = known.size();
   for (const std::string& key : known) {

@@ -9,7 +9,8 @@
 // A crash before it is durable leaves one that fails its checksum and does not say that it was made: the call has not
 // returned. One that says so and fails is damaged.
 //
-// Threads: writing any; forgotten_keys is immutable.
+// Threads: forgotten_keys is immutable. In an open store requests are written, looked for and given back under the lock
+// of the queries (query_space::hold()): who looks must not take one that is half made for what a crash left.
 #pragma once
 
 #include <cstdint>
