@@ -46,8 +46,9 @@ struct compaction_options {
   /// Packs what is packed already once more, together with the rest, so that there is one stratum. If not, strata that
   /// are much larger than what is new stay as they are.
   bool whole = false;
-  /// Only counts: the report says what would be packed and what would go, `bytes_after` about what would be left; the
-  /// store stays as it is. compact() opens it for reading; store::compact() closes its open version.
+  /// Only counts: the report says what would be packed and what would go, `keys`, `records` and `strata` as they would
+  /// be, `bytes_after` about what would be left; `packed` is false, and the store stays as it is. compact() opens it
+  /// for reading; store::compact() closes its open version.
   bool dry_run = false;
   unsigned threads = 0;  ///< 0: as many as there are cores
   /// Written at most, on average, so that others have the rest of the device and of the cores; 0: no limit.

@@ -330,6 +330,8 @@ TEST_F(ForgettingElsewhere, is_counted_by_a_dry_run_which_changes_nothing) {
   EXPECT_EQ(told.records, done.records);
   EXPECT_EQ(told.records_dropped, done.records_dropped);
   EXPECT_EQ(told.bytes_written, done.bytes_written);
+  EXPECT_EQ(told.keys, done.keys);
+  EXPECT_EQ(told.strata, done.strata);
 }
 
 TEST(ForgettingInSeveralFiles, leaves_no_byte_in_any_of_them) {

@@ -105,6 +105,10 @@ TEST_P(LiveCompaction, a_dry_run_tells_what_would_be_left_and_changes_nothing) {
   EXPECT_EQ(told.versions_expired, done.versions_expired);
   EXPECT_EQ(told.records_dropped, done.records_dropped);
   EXPECT_EQ(told.records, done.records);
+  EXPECT_EQ(told.keys, 500U);
+  EXPECT_EQ(told.keys, done.keys);
+  EXPECT_EQ(told.strata, 1U);
+  EXPECT_EQ(told.strata, done.strata);
 }
 
 TEST_P(LiveCompaction, views_of_before_stay_valid_and_hold_their_space) {

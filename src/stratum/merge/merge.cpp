@@ -71,12 +71,16 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
   std::string key;
   version forgotten = 0;  // up to this version
   bool has_key = false;
+  std::uint64_t kept_before = 0;  // before the key's first record
+  const auto count_key = [&] { totals.keys += totals.kept != kept_before ? 1 : 0; };
   while (record_source* const s = first_of(sources, range)) {
     if (s->key() < range.from) {
       s->next();
       continue;
     }
     if (!has_key || s->key() != key) {
+      count_key();
+      kept_before = totals.kept;
       key = s->key();
       has_key = true;
       forgotten = rule.forgotten_up_to ? rule.forgotten_up_to(key) : 0;
@@ -97,6 +101,7 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
     }
     s->next();
   }
+  count_key();
   out.finish();
   if (rule.on_progress && totals.read % told_every != 0) rule.on_progress(totals.read % told_every);
   return totals;

@@ -49,6 +49,7 @@ struct merge_range {
 struct merge_totals {
   std::uint64_t read = 0;  ///< records
   std::uint64_t kept = 0;
+  std::uint64_t keys = 0;  ///< of which records were kept
   std::uint64_t extents = 0;
   std::uint64_t bytes = 0;  ///< of the extents
 };

@@ -220,7 +220,10 @@ void packing::merge_parts(const Engine& engine, const index::ordered_links& youn
   for (const stratum::merge_totals& t : totals) {
     report_.records += t.kept;
     report_.records_dropped += t.read - t.kept;
-    if (how_->dry_run) report_.bytes_written += t.bytes;
+    if (how_->dry_run) {
+      report_.bytes_written += t.bytes;
+      report_.keys += t.keys;
+    }
   }
   for (const key_part& part : parts) {
     for (const format::named_extent& e : part.made) report_.bytes_written += e.size;
@@ -257,6 +260,7 @@ compaction_report packing::counted(interval of) {
   const manifest& now = core_->packing();
   report_.versions_expired = newly_expired_;
   static_cast<void>(merge_all(of, nullptr));
+  report_.strata = report_.strata - merged_strata_ + (report_.records != 0 ? 1 : 0);
   const auto in_granules = [](std::uint64_t bytes) {
     return format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
   };
