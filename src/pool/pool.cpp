@@ -558,7 +558,8 @@ segment pool::segment_at(link offset) const noexcept {
 }
 
 std::optional<link> pool::fill_of(const segment& s) const noexcept {
-  const std::uint64_t word = header_of(s.offset).fill;
+  // relaxed: a reader beside a writer orders it by a fence
+  const std::uint64_t word = __atomic_load_n(&header_of(s.offset).fill, __ATOMIC_RELAXED);
   if (word == 0) return s.first_record();
   const std::uint64_t fill = word & format::stamp_version_mask;
   const bool good = codec_.valid(word, s.offset + offsetof(format::segment_header, fill)) &&

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -195,6 +196,10 @@ void settled_records::look_at(link from, link to, std::vector<area>& others) {
 void settled_records::read_segment(segment_tail& place, version up_to, settled_part& into) const {
   const address_space space(pool_->bases());
   const link end = place.in.end();
+  // Before the records: a writer that closes the store while they are looked at has then written more, and vouches for
+  // that. The fence keeps the two in order; a fill end is stored behind its records.
+  const std::optional<link> fill = pool_->fill_of(place.in);
+  std::atomic_thread_fence(std::memory_order_acquire);
   for (;;) {
     link start = place.position;
     while (start < end && start - place.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
@@ -205,8 +210,7 @@ void settled_records::read_segment(segment_tail& place, version up_to, settled_p
         record(pool_->at(start)).layout().place(place.position) == start)
       v = stamped_already(space, start);
     if (v == 0) {
-      // what a fill end vouches for was there before the writer opened the store
-      if (const auto fill = pool_->fill_of(place.in); fill && place.position < *fill) raise_missing(place.position);
+      if (fill && place.position < *fill) raise_missing(place.position);
       return;
     }
     if (v > up_to) return;
