@@ -6,9 +6,9 @@
 //
 // The constructor reads and checks all records as opening the store does. But it builds no index, and it does not check
 // large values: the caller checks those it reads. Errors: those of opening a store for reading; errc::copied if the
-// store was not closed.
-// Threads: any thread may call any function. Cost: O(records), with 24 bytes of memory each, 32 while they are read;
-// at() is O(1).
+// store was not closed; errc::unsupported_format if it has several files, or keys that are to be forgotten.
+// Threads: any thread may call any function. Cost: O(records), with 24 bytes of memory each, 32 while they are read,
+// and 64 for a packed one; what is packed with compression is inflated and stays in memory. at() is O(1).
 // Invariants:
 //   L1 Versions never decrease from one record to the next, and each record of a key comes before the newer ones.
 //   L2 A tag comes first among the records of the version after its own, so everything it covers comes before it.
@@ -20,8 +20,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "icecore/options.hpp"
+#include "icecore/retention.hpp"
 #include "icecore/version_ranges.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
@@ -60,6 +62,10 @@ class record_log {
   [[nodiscard]] version clock() const noexcept;
   /// As store::lost_versions().
   [[nodiscard]] const version_ranges& lost_versions() const noexcept;
+  /// As store::expired_versions() and store::retention(). What only expired versions showed is not in the log if a
+  /// compaction has dropped it.
+  [[nodiscard]] const std::vector<version_range>& expired_versions() const noexcept;
+  [[nodiscard]] const icecore::retention& retention() const noexcept;
   /// Whether the store keeps queries. They are not in the log.
   [[nodiscard]] bool has_queries() const noexcept;
   /// statistics::pool_id of the store.

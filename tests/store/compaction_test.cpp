@@ -510,17 +510,6 @@ TEST(CompactionAndCopies, several_files_share_what_is_packed) {
   EXPECT_TRUE(verify_file(where.path()).ok());
 }
 
-TEST(CompactionAndCopies, logs_refuse_a_packed_store) {
-  const scratch folder(place::tmpfs);
-  const auto path = folder / "store.ice";
-  {
-    store s(path);
-    s.insert("a", "1");
-  }
-  static_cast<void>(compact(path));
-  expect_error(errc::unsupported_format, "packed", [&] { const record_log log(path, {}); });
-}
-
 // ---- Damage ----
 
 class DamagedPacking : public ::testing::TestWithParam<compression> {

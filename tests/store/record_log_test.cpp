@@ -123,5 +123,65 @@ TEST_F(RecordLog, refuses_what_is_damaged_or_not_closed) {
   expect_error(errc::no_such_store, "nowhere", [&] { static_cast<void>(record_log(folder_ / "nowhere")); });
 }
 
+/// All that a log has, as text: of each key in the order of the log.
+std::map<std::string, std::vector<std::string>> all_of(const record_log& log) {
+  std::map<std::string, std::vector<std::string>> all;
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    log.prefetch(i + 1);
+    const logged one = log.at(i);
+    EXPECT_LE(log.at(i == 0 ? 0 : i - 1).order(), one.order());
+    all[std::string(one.key)].push_back(std::to_string(one.at) + " " + std::to_string(static_cast<int>(one.what)) +
+                                        " " + std::string(one.value));
+  }
+  return all;
+}
+
+TEST(RecordLogOfPackedStores, a_log_has_what_is_packed_and_what_was_written_since) {
+  for (const compression how : {compression::none, compression::zstd}) {
+    const scratch folder(place::tmpfs);
+    const auto path = folder / "store.ice";
+    std::map<std::string, std::vector<std::string>> before;
+    const auto write = [&](version from) {
+      store s(path);
+      for (version v = from; v < from + 5; ++v) {
+        for (int i = 0; i < 300; i += static_cast<int>(v)) s.insert("key " + std::to_string(i), std::to_string(v));
+        if (v == from + 1) s.remove("key 1");
+        v == 3 ? s.tag("three", "note") : s.tag();
+      }
+    };
+    write(1);
+    before = all_of(record_log(path));
+    static_cast<void>(compact(path, {}, {.compression = how, .on_progress = {}}));
+    auto packed = all_of(record_log(path));
+    EXPECT_EQ(packed, before);
+    write(6);
+    packed = all_of(record_log(path));
+    EXPECT_GT(packed["key 0"].size(), before["key 0"].size());
+    static_cast<void>(compact(path, {}, {.compression = how, .on_progress = {}}));
+    EXPECT_EQ(all_of(record_log(path)), packed);  // two strata
+    EXPECT_TRUE(record_log(path).expired_versions().empty());
+    store(path).set_retention({.tagged = true});
+    static_cast<void>(compact(path));
+    const std::vector<version_range> expired = store(path).expired_versions();
+    const record_log thinned(path);
+    EXPECT_EQ(thinned.retention(), (retention{.tagged = true}));
+    EXPECT_EQ(thinned.expired_versions(), expired);
+    EXPECT_FALSE(thinned.expired_versions().empty());
+  }
+}
+
+TEST(RecordLogOfPackedStores, a_log_refuses_a_store_with_keys_that_are_to_be_forgotten) {
+  const scratch folder(place::tmpfs);
+  const auto path = folder / "store.ice";
+  {
+    store s(path);
+    s.insert("a", "1");
+    s.forget({.keys = {"a"}});
+  }
+  expect_error(errc::unsupported_format, "are to be forgotten", [&] { const record_log log(path, {}); });
+  static_cast<void>(compact(path));
+  EXPECT_EQ(all_of(record_log(path)).count("a"), 0U);
+}
+
 }  // namespace
 }  // namespace icecore::testing

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <compare>
+#include <limits>
 #include <vector>
 
 #include "base/raise.hpp"
@@ -9,6 +10,9 @@
 #include "pool/pool_set.hpp"
 #include "pool/query/query_check.hpp"
 #include "store/open/record_scan.hpp"
+#include "store/packed/open_strata.hpp"
+#include "store/packed/retention/forgetting.hpp"
+#include "stratum/merge/record_source.hpp"
 
 namespace icecore {
 namespace {
@@ -28,9 +32,18 @@ struct [[gnu::visibility("hidden")]] record_log::content {
   /// forwards.
   struct place {
     version at;
-    std::uint32_t depth;
+    std::uint32_t depth;  ///< packed_depth: `from` counts packed records
     link from;
     friend auto operator<=>(const place&, const place&) = default;
+  };
+
+  /// No record has this depth. A key has at most one packed record of a version, and none of later ones (T1).
+  static constexpr std::uint32_t packed_depth = std::numeric_limits<std::uint32_t>::max();
+  /// Views into its extent.
+  struct packed_row {
+    std::string_view key;
+    std::string_view value;
+    bool is_removal;
   };
 
   content(const std::filesystem::path& path, const options& opening) : from(path, reading_of(opening)) {
@@ -46,8 +59,10 @@ struct [[gnu::visibility("hidden")]] record_log::content {
     if (found.crashed()) {
       raise(errc::copied, "{}: its writer has not closed it; open it as a store and close it first", path.native());
     }
-    if (from.roots().read().manifest != 0) {
-      raise(errc::unsupported_format, "{}: has packed versions, which are in no log; open it as a store",
+    if (!detail::forgotten_keys(from).segments().empty()) {
+      raise(errc::unsupported_format,
+            "{}: has keys that are to be forgotten, of which a log would still tell; pack it with icecore::compact() "
+            "first",
             path.native());
     }
     clock = from.roots().read().clock;
@@ -67,11 +82,31 @@ struct [[gnu::visibility("hidden")]] record_log::content {
       for (const link l : part.updates) add(l, false);
       for (const link l : part.tags) add(l, true);
     }
+    const manifest packing = manifest_of(from);
+    expired = packing.expired;
+    kept = retention_of(from);
+    add_packed(packing);
     std::ranges::sort(places);
   }
 
+  /// Reads and checks all blocks. What is compressed stays inflated: rows are views into it.
+  void add_packed(const manifest& packing) {
+    for (const format::named_extent& each : packing.extents) {
+      const auto& extent = *extents.emplace_back(detail::open_extent(from, each));
+      for (stratum::extent_records all(extent); !all.at_end(); all.next()) {
+        const stratum::packed_record& r = all.record();
+        places.push_back({r.stamped, packed_depth, rows.size()});
+        rows.push_back({all.key(), r.value, r.is_removal()});
+      }
+    }
+  }
+
   pool_set from;
+  std::vector<std::unique_ptr<const stratum::extent>> extents;
+  std::vector<packed_row> rows;
   std::vector<place> places;
+  std::vector<version_range> expired;
+  icecore::retention kept;
   version clock = 0;
   version_ranges lost;
   std::string pool_id;
@@ -87,11 +122,20 @@ record_log& record_log::operator=(record_log&&) noexcept = default;
 std::size_t record_log::size() const noexcept { return content_->places.size(); }
 version record_log::clock() const noexcept { return content_->clock; }
 const version_ranges& record_log::lost_versions() const noexcept { return content_->lost; }
+const std::vector<version_range>& record_log::expired_versions() const noexcept { return content_->expired; }
+const icecore::retention& record_log::retention() const noexcept { return content_->kept; }
 bool record_log::has_queries() const noexcept { return content_->has_queries; }
 const std::string& record_log::pool_id() const noexcept { return content_->pool_id; }
 
 logged record_log::at(std::size_t position) const {
   const content::place& p = content_->places[position];
+  if (p.depth == content::packed_depth) {
+    const content::packed_row& row = content_->rows[p.from];
+    return {.at = p.at,
+            .what = row.is_removal ? logged::kind::removal : logged::kind::small,
+            .key = row.key,
+            .value = row.value};
+  }
   const record r(content_->from.at(p.from));
   if (p.depth == 0) return {p.at, logged::kind::tag, r.as_tag().time_ns, r.key(), r.value()};
   const record entry = r.is_entry() ? r : record(content_->from.at(r.as_update().entry));
@@ -108,7 +152,10 @@ logged record_log::at(std::size_t position) const {
 }
 
 void record_log::prefetch(std::size_t position) const noexcept {
-  if (position < size()) __builtin_prefetch(content_->from.at(content_->places[position].from));
+  if (position >= size()) return;
+  const content::place& p = content_->places[position];
+  const bool is_packed = p.depth == content::packed_depth;
+  __builtin_prefetch(is_packed ? static_cast<const void*>(&content_->rows[p.from]) : content_->from.at(p.from));
 }
 
 }  // namespace icecore
