@@ -2,27 +2,11 @@
 #include "icecore/compaction.hpp"
 
 #include "opening.hpp"
+#include "upkeep.hpp"
 
 namespace {
 
 using namespace icecore::c;
-
-icecore_compaction_report report_of(const icecore::compaction_report& done) noexcept {
-  icecore_compaction_report result{};
-  result.packed = done.packed ? 1 : 0;
-  result.keys = done.keys;
-  result.records = done.records;
-  result.strata = done.strata;
-  result.up_to = done.up_to;
-  result.bytes_before = done.bytes_before;
-  result.bytes_after = done.bytes_after;
-  result.bytes_written = done.bytes_written;
-  result.versions_expired = done.versions_expired;
-  result.records_dropped = done.records_dropped;
-  result.erased = done.erased ? 1 : 0;
-  result.writers_stopped_us = static_cast<std::uint64_t>(done.writers_stopped.count());
-  return result;
-}
 
 /// What the functions have in common. `function` is named in errors.
 int compact(const char* function, const char* path, const icecore_options* options,

@@ -2,21 +2,11 @@
 #include "icecore/retention.hpp"
 #include "icecore/forgetting.hpp"
 #include "tags.hpp"
+#include "upkeep.hpp"
 
 namespace {
 
 using namespace icecore::c;
-
-icecore_retention retention_in_c(const icecore::retention& kept) noexcept {
-  icecore_retention result{};
-  result.tagged = kept.tagged ? 1 : 0;
-  result.newest = kept.newest;
-  result.younger_than_seconds = static_cast<std::uint64_t>(kept.younger_than.count());
-  result.hourly = kept.hourly;
-  result.daily = kept.daily;
-  result.weekly = kept.weekly;
-  return result;
-}
 
 std::vector<std::string> strings_of(const icecore_bytes* given, std::size_t count, const char* what) {
   if (count != 0) require(given, "icecore_forget", what);
@@ -34,19 +24,7 @@ extern "C" {
 int icecore_set_retention(icecore_store* store, const icecore_retention* retention) {
   return guarded([&] {
     require(store, "icecore_set_retention", "store");
-    const icecore_retention set = read_structure(retention, icecore_retention{}, "icecore_set_retention");
-    constexpr auto most = static_cast<std::uint64_t>(std::chrono::seconds::max().count());
-    if (set.younger_than_seconds > most) {
-      throw icecore::error(icecore::errc::invalid_argument, "icecore_set_retention: younger_than_seconds is " +
-                                                                std::to_string(set.younger_than_seconds) +
-                                                                "; it must be at most " + std::to_string(most));
-    }
-    store->store.set_retention({.tagged = set.tagged != 0,
-                                .newest = set.newest,
-                                .younger_than = std::chrono::seconds(set.younger_than_seconds),
-                                .hourly = set.hourly,
-                                .daily = set.daily,
-                                .weekly = set.weekly});
+    store->store.set_retention(retention_of(retention, "icecore_set_retention"));
   });
 }
 

@@ -8,10 +8,10 @@
 //   c.close();
 //
 // Collective: the constructor, close() and the destructor, barrier, tag, consistency(mode), protect, checkpoint,
-//   restore, and a snapshot's extract, stream and find_by_broadcast. Every rank calls them, in the same order, one
-//   thread of each rank at a time. An error on one rank is thrown on all, and names the rank. Ranks that call different
-//   collective functions all get errc::mpi, and the cluster can then only be closed. Any rank alone may call everything
-//   else.
+//   restore, compact, set_retention, retention, what starts, finds and drops kept queries, and a snapshot's extract,
+//   stream and find_by_broadcast. Every rank calls them, in the same order, one thread of each rank at a time. An error
+//   on one rank is thrown on all, and names the rank. Ranks that call different collective functions all get errc::mpi,
+//   and the cluster can then only be closed. Any rank alone may call everything else.
 // Failures: a rank that fails where others wait for it (no memory for a request, a failed MPI call, an exception on
 //   this rank only) notifies all: every wait and every later call ends with errc::rank_failed, which names it. Only
 //   close() is still useful.
@@ -47,8 +47,10 @@
 #include "icecore/cluster_feed.hpp"
 #include "icecore/cluster_query.hpp"
 #include "icecore/cluster_snapshot.hpp"
+#include "icecore/compaction.hpp"
 #include "icecore/error.hpp"
 #include "icecore/options.hpp"
+#include "icecore/retention.hpp"
 #include "icecore/store.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
@@ -187,7 +189,8 @@ class cluster {
   /// The newest value.
   [[nodiscard]] std::optional<std::string> find(std::string_view key) const;
   /// The value in a closed version. errc::version_not_closed if `at` >= clock(); errc::version_lost if a power cut took
-  /// the version on any rank. All reads of a version have these errors.
+  /// the version on any rank; errc::version_expired if a compaction gave it up on any rank. All reads of a version have
+  /// these errors.
   [[nodiscard]] std::optional<std::string> find(std::string_view key, version at) const;
   /// Calls `use` with the newest value, if there is one, and returns whether there is one. A value that is reached
   /// directly is not copied. `use` must not use the cluster; the view is valid until `use` returns.
@@ -266,6 +269,24 @@ class cluster {
   /// O(bytes); redistributing needs 32 bytes of memory a record.
   [[nodiscard]] static cluster restore(MPI_Comm comm, const checkpoint_source& from, const std::filesystem::path& path,
                                        const cluster_options& opening = {});
+
+  // ---- Upkeep ------------------------------------------------------------------------------------------------------
+
+  /// Packs the stores of all ranks (compaction.hpp) while any thread goes on to read and write (collective; all pass
+  /// the same `whole`, `dry_run` and compression). All ranks close the open version at one instant at the beginning and
+  /// at the end, if anything was written in it; writers wait meanwhile, at the end for what was written since the
+  /// beginning to be packed. A version expires on all ranks or on none, as the retention says: it must be held by no
+  /// query or feed of any rank. The report has the sums of all ranks; `up_to` and `writers_stopped` are the least and
+  /// the longest. Progress is that of this rank. All up to `up_to` is durable. If one rank fails, all throw its error;
+  /// each store is whole, packed or not, and the next call does the rest. errc::invalid_argument if ranks of a node
+  /// share their stores (reaches_directly): a cluster that is to be packed while it is open has group_size 1.
+  compaction_report compact(const compaction_options& how = {});
+
+  /// Sets which closed versions compact() keeps from now on (retention.hpp), by the tags of the cluster (collective;
+  /// all pass the same). Durable when it returns.
+  void set_retention(const icecore::retention& which);
+  /// As it was last set (collective). errc::damaged if that cannot be read any more: set it again.
+  [[nodiscard]] icecore::retention retention();
 
   // ---- Kept queries ------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,11 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <vector>
 
 #include "icecore/options.hpp"
+#include "icecore/version_ranges.hpp"
 
 namespace [[gnu::visibility("default")]] icecore {
 
@@ -41,6 +44,18 @@ enum class compression : std::uint8_t {
 /// The levels of zstd: a greater one takes more time for less space. Reading is as fast with each.
 inline constexpr int compression_level_min = 1;
 inline constexpr int compression_level_max = 19;
+
+/// For code that packs several open stores as one, such as a cluster. Both functions are called by the thread that
+/// calls store::compact(). What they throw ends the compaction, and the store is as it was.
+struct compaction_together {
+  /// Called once at the beginning and once at the end, if there is something to pack: it calls `work`, once, which
+  /// closes the open version if something was written in it. The compaction closes no version outside of it.
+  std::function<void(const std::function<void()>& work)> at_one_instant;
+  /// Gets the versions that have expired in this store or would do now, and those that may not expire here because
+  /// queries or feeds hold them. Returns those that are expired afterwards: those of before must be among them.
+  std::function<std::vector<version_range>(std::vector<version_range> expired, std::vector<version_range> held)>
+      choose_expired;
+};
 
 struct compaction_options {
   /// Packs what is packed already once more, together with the rest, so that there is one stratum. If not, strata that
@@ -58,6 +73,8 @@ struct compaction_options {
   int compression_level = 3;  ///< from compression_level_min to compression_level_max
   /// The calling thread calls this about ten times a second while the records are packed, and once at their end.
   progress_function on_progress = {};
+  /// Only store::compact(). Then what is written meanwhile is packed at the end, while writers wait.
+  const compaction_together* together = nullptr;
 };
 
 struct compaction_report {

@@ -16,16 +16,14 @@
  * Conventions: codes, messages, "not found", bytes, structures and objects are as in icecore.h, with one difference:
  *   values that a cluster returns are copies. Give them back to icecore_cluster_values_free(). The item of a cursor or
  *   a history belongs to it.
- * Collective: open, restore and close, tag_now and tag_with, barrier, set_consistency, protect, checkpoint, and of a
- *   snapshot columns, stream and find_by_broadcast. Every rank calls them, in the same order, one thread of each rank
- *   at a time. An error on one rank is an error on all, and the message names the rank. An argument that is NULL or out
- *   of range is refused before the other ranks are asked: it must be wrong on all ranks or on none. Any rank alone may
- *   call everything else.
- * Threads: with MPI_THREAD_MULTIPLE as in icecore.h; with less, one thread of the process at a time.
- * MPI: the library neither starts nor ends it, and duplicates the communicator. Programs use the MPI that icecore_mpi
- *   was built with.
- * Library: icecore_mpi, besides icecore.
- * Reference: include/icecore/cluster.hpp and docs/cluster.md describe costs, guarantees and the meaning of each call.
+ * Collective: open, restore and close, tag_now and tag_with, barrier, set_consistency, protect, checkpoint, compact,
+ *   set_retention and get_retention, and of a snapshot columns, stream and find_by_broadcast. Every rank calls them, in
+ *   the same order, one thread of each rank at a time. An error on one rank is an error on all, and the message names
+ * the rank. An argument that is NULL or out of range is refused before the other ranks are asked: it must be wrong on
+ * all ranks or on none. Any rank alone may call everything else. Threads: with MPI_THREAD_MULTIPLE as in icecore.h;
+ * with less, one thread of the process at a time. MPI: the library neither starts nor ends it, and duplicates the
+ * communicator. Programs use the MPI that icecore_mpi was built with. Library: icecore_mpi, besides icecore. Reference:
+ * include/icecore/cluster.hpp and docs/cluster.md describe costs, guarantees and the meaning of each call.
  */
 #ifndef ICECORE_ICECORE_MPI_H
 #define ICECORE_ICECORE_MPI_H
@@ -281,6 +279,18 @@ int icecore_cluster_snapshot_find_by_broadcast(const icecore_cluster_snapshot* s
 int icecore_cluster_fence(icecore_cluster* cluster);
 /* Afterwards all ranks see all that any rank wrote before (collective). level: enum icecore_barrier_level. */
 int icecore_cluster_barrier(icecore_cluster* cluster, int level);
+
+/* Packs the stores of all ranks while threads go on to read and write (collective; cluster::compact() says more).
+ * `whole`, `dry_run` (not 0: only counts) and `level` (0, or that of zstd, 1 to 19) must be the same on all ranks; the
+ * other arguments are as for icecore_compact_open(). The report, which may be NULL, has the sums of all ranks.
+ * ICECORE_INVALID_ARGUMENT if ranks of a node share their stores: open the cluster with group_size 1. */
+int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
+                            uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+                            icecore_compaction_report* report);
+/* Which closed versions icecore_cluster_compact() keeps, by the tags of the cluster, on all ranks alike: reading the
+ * others is ICECORE_VERSION_EXPIRED from then on. As icecore_set_retention(); both are collective. */
+int icecore_cluster_set_retention(icecore_cluster* cluster, const icecore_retention* retention);
+int icecore_cluster_get_retention(icecore_cluster* cluster, icecore_retention* retention);
 
 /* From now on, on all ranks (collective). mode: enum icecore_consistency_mode, enum icecore_protection_mode. */
 int icecore_cluster_set_consistency(icecore_cluster* cluster, int mode);

@@ -61,6 +61,9 @@ std::string_view call_of(std::int64_t number) noexcept {
   if (at <= step::restore_stored) return "restore";
   if (at <= step::extract_read) return "extract, stream or find_by_broadcast";
   if (at <= step::query_told) return "a call of a kept query";
+  if (at <= step::compact_done) return "compact";
+  if (at <= step::retention_read) return "set_retention or retention";
+  if (at <= step::expired_known) return "the end of compact or of the constructor";
   return "close";
 }
 

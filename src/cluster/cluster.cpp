@@ -87,6 +87,9 @@ std::optional<tag_info> cluster::find_tag(std::string_view name) const {
 void cluster::fence(barrier_level level) { core().fence(level); }
 void cluster::barrier(barrier_level level) { core().barrier(level); }
 checkpoint_event cluster::checkpoint(const std::filesystem::path& folder) { return core().checkpoint(folder); }
+compaction_report cluster::compact(const compaction_options& how) { return core().compact(how); }
+void cluster::set_retention(const icecore::retention& which) { core().set_retention(which); }
+retention cluster::retention() { return core().retention(); }
 void cluster::consistency(icecore::consistency mode) { core().change(mode); }
 void cluster::protect(icecore::protection allowed) { core().change(allowed); }
 consistency cluster::consistency() const { return core().consistency(); }

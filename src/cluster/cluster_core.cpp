@@ -56,6 +56,12 @@ void cluster_core::check_closed(version at) const {
         fmt::format("{}: version {} is lost: on at least one rank a power cut took writes that were not durable yet",
                     path_.native(), at));
   }
+  if (const auto gone = expired_.find(at)) {
+    throw error(errc::version_expired,
+                fmt::format("{}: version {} has expired: a compaction gave up the versions from {} to {}, as the "
+                            "cluster's retention says; the versions before and after them can be read",
+                            path_.native(), at, gone->first, gone->end - 1));
+  }
   if (at < clock() || (store_->read_only() && at == clock())) return;
   throw error(errc::version_not_closed,
               fmt::format("version {} is not closed yet on all ranks: the open version is {}; "

@@ -36,6 +36,7 @@
 #include "cluster/partitions/store_partition.hpp"
 #include "cluster/read/extraction_channel.hpp"
 #include "cluster/signals.hpp"
+#include "cluster/upkeep/expired_versions.hpp"
 #include "cluster/write_gate.hpp"
 #include "icecore/cluster.hpp"
 #include "icecore/cluster_query.hpp"
@@ -79,7 +80,8 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] extracted_pairs extract(version at, extraction_method method, const extraction_options& how) const;
   void stream(version at, const extraction_sink& sink, const extraction_options& how) const;
   [[nodiscard]] std::optional<std::string> find_by_broadcast(std::string_view key, version at, int root) const;
-  /// errc::version_not_closed if `at` may still change; version_lost if a power cut took it on any rank.
+  /// errc::version_not_closed if `at` may still change; version_lost if a power cut took it on any rank;
+  /// version_expired if a compaction gave it up on any rank.
   void check_closed(version at) const;
 
   // Feeds (query/feed_merge.cpp)
@@ -99,6 +101,11 @@ class [[gnu::visibility("hidden")]] cluster_core {
   void change(icecore::consistency mode);
   void change(icecore::protection allowed);
   [[nodiscard]] checkpoint_event checkpoint(const std::filesystem::path& folder);
+  /// upkeep/compaction.cpp
+  compaction_report compact(const compaction_options& how);
+  // upkeep/retention.cpp
+  void set_retention(const icecore::retention& which);
+  [[nodiscard]] icecore::retention retention();
   // Kept queries (query/queries.cpp); all are collective
   [[nodiscard]] query start_query(const query_request& what);
   [[nodiscard]] query find_query(std::string_view name, const function_resolver& functions);
@@ -174,6 +181,10 @@ class [[gnu::visibility("hidden")]] cluster_core {
   [[nodiscard]] bool agree_on_query(std::string_view name, std::optional<query>& part,
                                     const function_resolver& functions);
 
+  // ---- Upkeep (upkeep/compaction.cpp) ----
+  friend class cluster_compaction;
+  void agree_on_expired_versions();
+
   // ---- Extraction (read/extraction.cpp) ----
   /// Agrees with all ranks that they ask for the same. Afterwards channel_ exists.
   void enter_extraction(const std::function<void()>& check_arguments, std::int64_t digest) const;
@@ -210,7 +221,8 @@ class [[gnu::visibility("hidden")]] cluster_core {
   std::vector<bool> direct_;                      // by rank
 
   std::atomic<version> clock_{0};
-  version_ranges lost_;  // versions lost on any rank; constant after opening
+  version_ranges lost_;       // versions lost on any rank; constant after opening
+  expired_versions expired_;  // of all ranks
   std::string first_pool_;
   std::atomic<icecore::consistency> consistency_;
   std::atomic<icecore::protection> allowed_{icecore::protection::read_write};

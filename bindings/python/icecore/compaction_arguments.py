@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from . import checks, columns
 from .errors import InvalidArgumentError
 
@@ -21,3 +23,21 @@ def wanted(
     if not 1 <= level <= 19:
         raise InvalidArgumentError(f"compression_level must be from 1 to 19, not {level}")
     return whole, dry_run, columns.thread_count(threads), COMPRESSIONS.index(compression), level
+
+
+def retention_wanted(
+    tagged: bool, newest: int, younger_than: timedelta, hourly: int, daily: int, weekly: int
+) -> tuple[bool, int, int, int, int, int]:
+    """The same for ``set_retention``."""
+    if not isinstance(tagged, bool):
+        raise TypeError(f"tagged must be a bool, not {type(tagged).__name__}")
+    age = checks.instance(younger_than, timedelta, "younger_than")
+    most = 2**32 - 1
+    return (
+        tagged,
+        checks.whole_number(newest, "newest"),
+        age // timedelta(seconds=1),
+        checks.whole_number(hourly, "hourly", 0, most),
+        checks.whole_number(daily, "daily", 0, most),
+        checks.whole_number(weekly, "weekly", 0, most),
+    )

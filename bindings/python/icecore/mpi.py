@@ -10,8 +10,9 @@ with icecore.mpi.Cluster(MPI.COMM_WORLD, "/dev/shm/weather") as c:
         print(key, value)
 
 Every rank must make the collective calls, in the same order: ``Cluster()``, ``Cluster.restore``, ``close`` (and the end
-of the ``with`` block), ``tag``, ``barrier``, ``set_consistency``, ``protect``, ``checkpoint``, and a snapshot's
-``to_numpy``, ``to_columns``, ``stream`` and ``find_by_broadcast``. Any rank can make all other calls alone. Every call
+of the ``with`` block), ``tag``, ``barrier``, ``set_consistency``, ``protect``, ``checkpoint``, ``compact``,
+``set_retention`` and ``retention``, and a snapshot's ``to_numpy``, ``to_columns``, ``stream`` and
+``find_by_broadcast``. Any rank can make all other calls alone. Every call
 that may wait for another rank releases the GIL.
 """
 
@@ -23,18 +24,19 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _mpi_library
 
 _mpi_library.check()  # ImportError if this package and mpi4py do not fit together
 
-from . import _native_mpi, columns
+from . import _native_mpi, checks, columns
 from ._types import Change
 from .batch import Batch
+from .compaction_arguments import retention_wanted, wanted
 from .errors import Error, InvalidArgumentError
-from .information import CRASH_KINDS, DURABILITY_MODES, INDEXES, Tag, Tags
+from .information import CRASH_KINDS, DURABILITY_MODES, INDEXES, CompactionReport, Retention, Tag, Tags
 from .mapping import OrderedMapping
 from .metrics import note_with
 from .opening import mode_numbers, path_bytes
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ._types import BytesLike, ColumnLike, VersionLike
-    from .opening import Path
+    from .opening import Path, Progress
 
 Checkpoint = _native_mpi.Checkpoint
 
@@ -440,6 +442,47 @@ class Cluster(_native_mpi.Cluster, VersionNames):
         and returns; writes go on meanwhile. Collective. The new checkpoint replaces one that is already in the folder
         when it is complete. ``wait()`` of the returned object waits for that, or raises the failure."""
         return self._checkpoint(path_bytes(folder))
+
+    # ---- Upkeep ------------------------------------------------------------------------------------------------------
+
+    def compact(
+        self,
+        *,
+        whole: bool = False,
+        dry_run: bool = False,
+        threads: int = 0,
+        compression: str = "none",
+        compression_level: int = 3,
+        bytes_per_second: int = 0,
+        on_progress: Progress | None = None,
+    ) -> CompactionReport:
+        """Packs the stores of all ranks while threads go on to read and write; ``icecore.compact`` says what packing
+        does and what the arguments mean. Collective: ``whole``, ``dry_run`` and ``compression`` must be the same on all
+        ranks. A version expires on all ranks or on none. The report has the sums of all ranks; progress is that of this
+        rank. InvalidArgumentError if ranks of a node share their stores: such a cluster is opened with
+        ``group_size=1``."""
+        how = wanted(whole, dry_run, threads, compression, compression_level)
+        rate = checks.whole_number(bytes_per_second, "bytes_per_second")
+        return CompactionReport(**self._compact(*how, rate, on_progress))
+
+    def retention(self) -> Retention:
+        """Which closed versions ``compact`` keeps; all, unless ``set_retention`` was called. Collective."""
+        kept = self._retention_dict()
+        return Retention(younger_than=timedelta(seconds=kept.pop("seconds")), **kept)
+
+    def set_retention(
+        self,
+        *,
+        tagged: bool = False,
+        newest: int = 0,
+        younger_than: timedelta = timedelta(0),
+        hourly: int = 0,
+        daily: int = 0,
+        weekly: int = 0,
+    ) -> None:
+        """Sets which closed versions ``compact`` keeps from now on, by the tags of the cluster, as
+        ``icecore.Store.set_retention``. Collective; all ranks pass the same."""
+        self._set_retention(*retention_wanted(tagged, newest, younger_than, hourly, daily, weekly))
 
     # ---- The cluster itself ------------------------------------------------------------------------------------------
 

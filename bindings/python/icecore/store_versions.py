@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native, checks
 from .history import Diff, History
+from .compaction_arguments import retention_wanted
 from .information import Retention, Tag, Tags
 from .metrics import note_with
 from .snapshot import Snapshot
@@ -199,18 +200,7 @@ class VersionedStore(_native.Store, VersionNames):
 
         Raises InvalidArgumentError for a negative number or age, TypeError, ReadOnlyError and ClosedError.
         """
-        if not isinstance(tagged, bool):
-            raise TypeError(f"tagged must be a bool, not {type(tagged).__name__}")
-        age = checks.instance(younger_than, timedelta, "younger_than")
-        most = 2**32 - 1
-        self._set_retention(
-            tagged,
-            checks.whole_number(newest, "newest"),
-            age // timedelta(seconds=1),
-            checks.whole_number(hourly, "hourly", 0, most),
-            checks.whole_number(daily, "daily", 0, most),
-            checks.whole_number(weekly, "weekly", 0, most),
-        )
+        self._set_retention(*retention_wanted(tagged, newest, younger_than, hourly, daily, weekly))
 
     def expired_versions(self) -> list[range]:
         """The closed versions that compactions gave up, in ascending ranges. Their tags are still listed.

@@ -10,6 +10,7 @@ NB_MODULE(_native_mpi, m) {
   nanobind::module_::import_("icecore._native");
   python::cluster_class cluster = python::bind_cluster(m);
   python::bind_checkpoint(m, cluster);
+  python::bind_cluster_upkeep(cluster);
   python::cluster_snapshot_class snapshot = python::bind_cluster_snapshot(m);
   python::bind_cluster_bulk(cluster, snapshot);
   python::bind_cluster_extraction(m, snapshot);

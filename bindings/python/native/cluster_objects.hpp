@@ -58,6 +58,7 @@ using cluster_snapshot_class = nb::class_<cluster_snapshot_object>;
 void bind_opening(cluster_class& cluster);                                         // cluster_opening.cpp
 void bind_checkpoint(nb::module_& m, cluster_class& cluster);                      // cluster_checkpoint.cpp
 [[nodiscard]] cluster_snapshot_class bind_cluster_snapshot(nb::module_& m);        // cluster_snapshot.cpp
+void bind_cluster_upkeep(cluster_class& cluster);                                  // cluster_upkeep.cpp
 void bind_cluster_bulk(cluster_class& cluster, cluster_snapshot_class& snapshot);  // cluster_bulk.cpp
 void bind_cluster_extraction(nb::module_& m, cluster_snapshot_class& snapshot);    // cluster_extraction.cpp
 

@@ -11,6 +11,7 @@
 #include "icecore/compaction.hpp"
 #include "icecore/forgetting.hpp"
 #include "objects.hpp"
+#include "upkeep.hpp"
 
 namespace icecore::python {
 namespace {
@@ -166,23 +167,6 @@ named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, pr
   return dict_of(report);
 }
 
-named_values values_of(const compaction_report& done) {
-  nb::dict d;
-  d["packed"] = done.packed;
-  d["keys"] = done.keys;
-  d["records"] = done.records;
-  d["strata"] = done.strata;
-  d["up_to"] = done.up_to;
-  d["bytes_before"] = done.bytes_before;
-  d["bytes_after"] = done.bytes_after;
-  d["bytes_written"] = done.bytes_written;
-  d["versions_expired"] = done.versions_expired;
-  d["records_dropped"] = done.records_dropped;
-  d["erased"] = done.erased;
-  d["writers_stopped"] = std::chrono::duration<double>(done.writers_stopped).count();
-  return d;
-}
-
 named_values compact_open(store_object& self, bool whole, bool dry_run, unsigned threads, int compression, int level,
                           std::uint64_t bytes_per_second, progress_like on_progress) {
   icecore::store& store = self.owner->use();
@@ -200,7 +184,7 @@ named_values compact_open(store_object& self, bool whole, bool dry_run, unsigned
     done = store.compact(how);
   }
   progress.finish();
-  return values_of(done);
+  return python::dict_of(done);
 }
 
 named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, unsigned threads, int compression, int level,
@@ -223,20 +207,10 @@ named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, unsig
     done = compact(file, opening, how);
   }
   progress.finish();
-  return values_of(done);
+  return python::dict_of(done);
 }
 
-named_values retention_dict(store_object& self) {
-  const retention kept = self.owner->use().retention();
-  nb::dict d;
-  d["tagged"] = kept.tagged;
-  d["newest"] = kept.newest;
-  d["seconds"] = kept.younger_than.count();
-  d["hourly"] = kept.hourly;
-  d["daily"] = kept.daily;
-  d["weekly"] = kept.weekly;
-  return d;
-}
+named_values retention_dict(store_object& self) { return python::dict_of(self.owner->use().retention()); }
 
 void set_retention(store_object& self, bool tagged, std::uint64_t newest, std::int64_t seconds, std::uint32_t hourly,
                    std::uint32_t daily, std::uint32_t weekly) {

@@ -19,6 +19,7 @@
 #include "cluster/messages/messenger.hpp"
 #include "cluster/messages/wire.hpp"
 #include "cluster/open/lost_versions.hpp"
+#include "cluster/upkeep/expired_versions.hpp"
 #include "icecore/record_log.hpp"
 
 namespace icecore::mpi {
@@ -174,6 +175,8 @@ class source {
       cursors_.emplace_back(static_cast<std::uint32_t>(file), log);
       clock_ = std::max(clock_, log.clock());
       lost_.add(log.lost_versions());
+      expired_.insert(expired_.end(), log.expired_versions().begin(), log.expired_versions().end());
+      if (!log.retention().keeps_all()) kept_ = log.retention();  // that of rank 0: no other has one
       size_ += log.size();
       bytes_ += std::filesystem::file_size(path);
     }
@@ -182,6 +185,9 @@ class source {
   [[nodiscard]] std::vector<file_cursor>& cursors() noexcept { return cursors_; }
   [[nodiscard]] version clock() const noexcept { return clock_; }
   [[nodiscard]] const version_ranges& lost_versions() const noexcept { return lost_; }
+  [[nodiscard]] const std::vector<version_range>& expired_versions() const noexcept { return expired_; }
+  /// Empty if these files keep all.
+  [[nodiscard]] const std::optional<retention>& kept() const noexcept { return kept_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   [[nodiscard]] bool has_queries() const noexcept { return logs_.front().has_queries(); }
   /// The total size of the files.
@@ -197,6 +203,8 @@ class source {
   std::vector<file_cursor> cursors_;
   version clock_ = 0;
   version_ranges lost_;
+  std::vector<version_range> expired_;
+  std::optional<retention> kept_;
   std::uint64_t size_ = 0;
   std::uint64_t bytes_ = 0;
 };
@@ -481,6 +489,15 @@ void start_queries(std::string_view questions, const version_ranges& lost, store
   }
 }
 
+/// That of the lowest rank whose files have one.
+std::optional<retention> retention_of_any(agreement& agree, int ranks, const std::optional<retention>& mine) {
+  const retention own = mine.value_or(retention::all());
+  std::vector<retention> all(static_cast<std::size_t>(ranks));
+  agree.gather(&own, sizeof own, all.data());
+  const auto found = std::ranges::find_if(all, [](const retention& each) { return !each.keeps_all(); });
+  return found == all.end() ? std::nullopt : std::optional(*found);
+}
+
 options of_new_store(const redistribution& what, const source& from) {
   options making = what.opening->store;
   // The kernel clears a small page just before it is written, in the cache; a huge page has left the cache by then
@@ -523,6 +540,8 @@ std::string redistribute(const redistribution& what, agreement& agree) {
   const version clock =
       static_cast<version>(agree.on(step::restore_clock, unwritten, static_cast<std::int64_t>(from->clock())).greatest);
   const version_ranges lost = lost_on_any_rank(agree, what.ranks, from->lost_versions());
+  const std::vector<version_range> expired = union_of_ranks(agree, step::restore_expired, from->expired_versions());
+  const std::optional<retention> kept = retention_of_any(agree, what.ranks, from->kept());
   std::string questions;
   const auto unread = attempt([&] {
     if (what.rank == 0 && from->has_queries()) questions = questions_of(what);
@@ -534,6 +553,8 @@ std::string redistribute(const redistribution& what, agreement& agree) {
   agree.on(step::restore_stored, attempt([&] {
              to->skip_to(clock);
              to->lose(lost);
+             if (!expired.empty()) to->expire(expired);
+             if (kept && what.rank == 0) to->set_retention(*kept);
              start_queries(questions, lost, *to);
              id = to->stats().pool_id;
              to->close();

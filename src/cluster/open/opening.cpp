@@ -146,6 +146,11 @@ void cluster_core::agree_on_arguments(const cluster_options& opening) {
                   "a cluster shares its stores, and the durability of a shared store cannot be deferred: leave "
                   "deferred_durability false");
     }
+    if (opening.store.compaction != compaction_mode::by_call) {
+      throw error(errc::invalid_argument,
+                  "the ranks of a cluster pack their stores at one instant: leave `compaction` by_call, and call the "
+                  "cluster's compact()");
+    }
     if (group_size_of(opening) < 0)
       throw error(errc::invalid_argument, "the size of a storage group must not be negative");
     const bool may_make =
@@ -358,6 +363,7 @@ void cluster_core::connect(const cluster_options& opening) {
   });
   align_clocks(step::open_clock, step::open_aligned, failure);
   agree_on_lost_versions();
+  agree_on_expired_versions();
 }
 
 partition* cluster_core::reach(int rank, std::size_t staging_bytes) {

@@ -82,6 +82,7 @@ static const struct {
     TEST(extractions_that_cannot_be_fail_on_all_ranks),
     TEST(consistency_and_protection_change_on_all_ranks),
     TEST(a_signal_carries_what_was_written_before),
+    TEST(a_cluster_is_packed_and_its_versions_expire_alike),
     TEST(a_checkpoint_is_restored_on_other_ranks),
     TEST(nothing_in_place_of_an_argument_is_an_error),
 };

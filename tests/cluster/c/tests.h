@@ -40,6 +40,7 @@ void a_find_by_broadcast_answers_the_root(void);
 void extractions_that_cannot_be_fail_on_all_ranks(void);
 void consistency_and_protection_change_on_all_ranks(void);
 void a_signal_carries_what_was_written_before(void);
+void a_cluster_is_packed_and_its_versions_expire_alike(void);
 void a_checkpoint_is_restored_on_other_ranks(void);
 void nothing_in_place_of_an_argument_is_an_error(void);
 

@@ -50,6 +50,46 @@ void a_signal_carries_what_was_written_before(void) {
   OK(icecore_cluster_close(cluster));
 }
 
+void a_cluster_is_packed_and_its_versions_expire_alike(void) {
+  icecore_cluster_options options;
+  icecore_cluster_options_init(&options, sizeof options);
+  options.group_size = 1; /* the ranks do not share their stores */
+  icecore_cluster* cluster;
+  OK(icecore_cluster_open(MPI_COMM_WORLD, new_path(), &options, &cluster));
+  icecore_version version;
+  icecore_tag_options two;
+  icecore_tag_options_init(&two, sizeof two);
+  two.name.data = "two";
+  two.name.size = 3;
+  for (int v = 1; v <= 3; ++v) {
+    OK(icecore_cluster_insert(cluster, TEXT(text("key %d", rank)), TEXT(text("%d", v)), NULL));
+    OK(v == 2 ? icecore_cluster_tag_with(cluster, &two, &version) : icecore_cluster_tag_now(cluster, &version));
+  }
+  icecore_retention kept = {sizeof kept, 1, 0, 0, 0, 0, 0};
+  OK(icecore_cluster_set_retention(cluster, &kept));
+  icecore_retention told = {sizeof told, 0, 9, 9, 9, 9, 9};
+  OK(icecore_cluster_get_retention(cluster, &told));
+  CHECK(told.tagged == 1 && told.newest == 0 && told.younger_than_seconds == 0);
+  icecore_compaction_report report;
+  report.struct_size = sizeof report;
+  OK(icecore_cluster_compact(cluster, 0, 1, 1, 0, 0, NULL, NULL, &report));
+  CHECK(!report.packed && report.versions_expired == 1);
+  OK(icecore_cluster_compact(cluster, 1, 0, 1, 3, 0, NULL, NULL, &report));
+  CHECK(report.packed && report.versions_expired == 1 && report.keys == (uint64_t)ranks && report.up_to == 3);
+  icecore_bytes value;
+  const char* key = text("key %d", (rank + 1) % ranks);
+  FAILS(ICECORE_VERSION_EXPIRED, icecore_cluster_find_at(cluster, TEXT(key), 1, &value));
+  OK(icecore_cluster_find_at(cluster, TEXT(key), 2, &value));
+  CHECK(holds(value, "2"));
+  icecore_cluster_values_free(&value, 1);
+  CHECK(finds(cluster, key, "3"));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_compact(cluster, 0, 0, 1, 20, 0, NULL, NULL, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_compact(NULL, 0, 0, 1, 0, 0, NULL, NULL, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_set_retention(cluster, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_get_retention(cluster, NULL));
+  OK(icecore_cluster_close(cluster));
+}
+
 void nothing_in_place_of_an_argument_is_an_error(void) {
   icecore_cluster* cluster;
   const int wrong = ICECORE_INVALID_ARGUMENT;

@@ -137,6 +137,10 @@ void check(const compaction_options& how) {
 }  // namespace detail
 
 compaction_report compact(const std::filesystem::path& path, const options& opening, const compaction_options& how) {
+  if (how.together != nullptr) {
+    raise(errc::invalid_argument, "{}: several stores are packed together while they are open, by store::compact()",
+          path.native());
+  }
   if (!opening.shared_as.empty()) {
     raise(errc::invalid_argument, "{}: a store is packed by one process alone; do not share it meanwhile",
           path.native());

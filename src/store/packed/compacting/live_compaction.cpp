@@ -51,17 +51,24 @@ class live_packing final : packing {
   [[nodiscard]] compaction_report run() {
     forgotten_.require_intact(*pools_);
     report_.bytes_before = bytes_on_device(*pools_);
-    version low = core_->settle_version();
+    version low = 0;
+    at_one_instant([&] { low = core_->settle_version(); });
+    // other stores may have closed later versions at that instant, and this one with them
+    if (how_->together != nullptr) low = core_->clock().now() - 1;
     report_.up_to = low;
+    range_list held;
     {
       query_space queries(*pools_, store_->shared->queries);
       const recovering_lock no_query = queries.hold();
       decide();
+      if (how_->together != nullptr) held = in_order(versions_in_use(*pools_, store_->shared->queries, low));
     }
+    if (how_->together != nullptr) choose_expired(std::move(held));
     choose_strata();
     report_.strata = core_->packed() == nullptr ? 0 : core_->packed()->all().size();
     if (!is_anything_to_do()) {
-      if (!how_->dry_run) core_->sync();  // versions and tags without a record are durable then, too
+      // versions and tags without a record are durable then, too
+      if (!how_->dry_run) at_one_instant([&] { core_->sync(); });
       return ended();
     }
     if (how_->dry_run) return counted({0, low});
@@ -69,16 +76,17 @@ class live_packing final : packing {
       std::uint64_t written = written_records();
       made_.push_back(merge_all({0, low}, slow_));
       pools_->persist().sync();
-      for (unsigned round = 0; round < rounds_max && written_records() - written > last_records_max; ++round) {
+      const unsigned rounds = how_->together == nullptr ? rounds_max : 0;  // each closes a version
+      for (unsigned round = 0; round < rounds && written_records() - written > last_records_max; ++round) {
         written = written_records();
         const version high = core_->settle_version();
         made_.insert(made_.begin(), merge_new({low, high}, slow_));
         pools_->persist().sync();
         low = high;
       }
-      finish(low);
+      at_one_instant([&] { finish(low); });
     } catch (...) {
-      give_up();
+      if (!is_finished_) give_up();  // else another store failed at that instant
       throw;
     }
     report_.packed = true;
@@ -87,6 +95,11 @@ class live_packing final : packing {
   }
 
  private:
+  /// Closes a version. Other stores may do so with this one.
+  template <typename Work>
+  void at_one_instant(const Work& work) const {
+    how_->together == nullptr ? work() : how_->together->at_one_instant(work);
+  }
   [[nodiscard]] compaction_report ended() {
     of_.reset();  // this was one of the pins that space waits for
     give_back_replaced();
@@ -147,6 +160,7 @@ class live_packing final : packing {
     report_.writers_stopped =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
     store_->shared->closed_versions.ring();
+    is_finished_ = true;
   }
 
   /// Queries and feeds that were made since the decision may need what was about to expire.
@@ -218,6 +232,7 @@ class live_packing final : packing {
   pace* slow_;
   std::vector<stratum_parts> made_;  // youngest first
   bool is_named_ = false;
+  bool is_finished_ = false;
 };
 
 }  // namespace

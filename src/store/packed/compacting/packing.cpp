@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -83,6 +84,24 @@ void packing::decide() {
                                .now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
                                .ranges_max = format::expired_ranges_max});
   newly_expired_ = versions_in(expired_) - versions_in(core_->packing().expired);
+}
+
+void packing::choose_expired(range_list held) {
+  const range_list& before = core_->packing().expired;
+  expired_ = in_order(how_->together->choose_expired(std::move(expired_), std::move(held)));
+  const auto stays = [&](const version_range& each) {
+    return std::ranges::any_of(expired_,
+                               [&](const version_range& e) { return e.first <= each.first && each.end <= e.end; });
+  };
+  const bool keeps_newest = expired_.empty() || (expired_.front().first != 0 && expired_.back().end <= report_.up_to);
+  if (!keeps_newest || !std::ranges::all_of(before, stays) || expired_.size() > format::expired_ranges_max) {
+    raise(
+        errc::invalid_argument,
+        "compact: choose_expired returned {} ranges; they must have all versions that expired before, neither version "
+        "0 nor the newest closed one, {}, and be at most {}",
+        expired_.size(), report_.up_to, format::expired_ranges_max);
+  }
+  newly_expired_ = versions_in(expired_) - versions_in(before);
 }
 
 /// Whether versions have expired since the stratum was made, or do now, of which it may have records. A record goes

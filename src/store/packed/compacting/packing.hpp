@@ -54,6 +54,8 @@ class packing {
   [[nodiscard]] std::uint64_t young_records() const;
   /// Which versions expire (A8).
   void decide();
+  /// The same by compaction_together, behind decide(). `held`: as versions_in_use().
+  void choose_expired(range_list held);
   /// Strata are merged while they are no more than twice what is merged without them: so their number grows with the
   /// logarithm of the records, and each record is packed that often. If versions have expired, a stratum's records that
   /// have a newer one in it count as well: they may go.

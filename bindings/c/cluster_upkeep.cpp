@@ -1,0 +1,47 @@
+// Packing the stores of all ranks of a cluster, and which versions they keep.
+#include "cluster_support.hpp"
+#include "upkeep.hpp"
+
+using namespace icecore::c;
+
+extern "C" {
+
+int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
+                            uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+                            icecore_compaction_report* report) {
+  return guarded([&] {
+    require(cluster, "icecore_cluster_compact", "cluster");
+    if (report != nullptr) {
+      require_result(report, "icecore_cluster_compact");
+      write_structure(report, icecore_compaction_report{});
+    }
+    icecore::compaction_options how{.whole = whole != 0,
+                                    .dry_run = dry_run != 0,
+                                    .threads = threads,
+                                    .bytes_per_second = bytes_per_second,
+                                    .on_progress = progress_of(on_progress, progress_context)};
+    if (level != 0) {
+      how.compression = icecore::compression::zstd;
+      how.compression_level = level;
+    }
+    const icecore::compaction_report done = cluster->cluster.compact(how);
+    if (report != nullptr) write_structure(report, report_of(done));
+  });
+}
+
+int icecore_cluster_set_retention(icecore_cluster* cluster, const icecore_retention* retention) {
+  return guarded([&] {
+    require(cluster, "icecore_cluster_set_retention", "cluster");
+    cluster->cluster.set_retention(retention_of(retention, "icecore_cluster_set_retention"));
+  });
+}
+
+int icecore_cluster_get_retention(icecore_cluster* cluster, icecore_retention* retention) {
+  return guarded([&] {
+    require(cluster, "icecore_cluster_get_retention", "cluster");
+    require_result(retention, "icecore_cluster_get_retention");
+    write_structure(retention, retention_in_c(cluster->cluster.retention()));
+  });
+}
+
+}  // extern "C"

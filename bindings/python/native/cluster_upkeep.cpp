@@ -1,0 +1,52 @@
+// Packing the stores of all ranks of a cluster, and which versions they keep.
+#include "arguments.hpp"
+#include "cluster_objects.hpp"
+#include "upkeep.hpp"
+
+namespace icecore::python {
+namespace {
+
+named_values compact(cluster_object& self, bool whole, bool dry_run, unsigned threads, int compression, int level,
+                     std::uint64_t bytes_per_second, progress_like on_progress) {
+  const std::shared_ptr<cluster_session> owner = self.owner;
+  progress_adapter progress(on_progress);
+  const compaction_options how{.whole = whole,
+                               .dry_run = dry_run,
+                               .threads = threads,
+                               .bytes_per_second = bytes_per_second,
+                               .compression = static_cast<icecore::compression>(compression),
+                               .compression_level = level,
+                               .on_progress = progress.function()};
+  const compaction_report done = run(*owner, [&](icecore::cluster& used) { return used.compact(how); });
+  progress.finish();
+  return dict_of(done);
+}
+
+}  // namespace
+
+void bind_cluster_upkeep(cluster_class& cluster) {
+  cluster
+      .def("_compact", compact, nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"), nb::arg("compression"),
+           nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+      .def("_retention_dict",
+           [](cluster_object& self) -> named_values {
+             return dict_of(run(*self.owner, [](icecore::cluster& used) { return used.retention(); }));
+           })
+      .def(
+          "_set_retention",
+          [](cluster_object& self, bool tagged, std::uint64_t newest, std::int64_t seconds, std::uint32_t hourly,
+             std::uint32_t daily, std::uint32_t weekly) {
+            run(*self.owner, [&](icecore::cluster& used) {
+              used.set_retention({.tagged = tagged,
+                                  .newest = newest,
+                                  .younger_than = std::chrono::seconds(seconds),
+                                  .hourly = hourly,
+                                  .daily = daily,
+                                  .weekly = weekly});
+            });
+          },
+          nb::arg("tagged"), nb::arg("newest"), nb::arg("seconds"), nb::arg("hourly"), nb::arg("daily"),
+          nb::arg("weekly"));
+}
+
+}  // namespace icecore::python

@@ -1,0 +1,292 @@
+// Clusters whose ranks pack their stores: one decision, one instant, and all reads as before.
+#include <gmock/gmock.h>
+
+#include <map>
+#include <thread>
+
+#include "support/ranks.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Whether ranks of this job share their stores, which then cannot be packed while they are open.
+bool shares(const cluster& c) {
+  bool any = false;
+  for (int r = 0; r < c.size(); ++r) any |= r != c.rank() && c.reaches_directly(r);
+  return any;
+}
+
+class Compaction : public ClusterTest {
+ protected:
+  [[nodiscard]] std::filesystem::path folder() const { return path().parent_path() / "checkpoint"; }
+  [[nodiscard]] std::filesystem::path other() const { return path().parent_path() / "other"; }
+  [[nodiscard]] std::filesystem::path pool(int of) const { return path() / ("rank-" + std::to_string(of) + ".ice"); }
+
+  /// Versions 1 to 4, of which 2 and 4 have names; each rank writes to whichever rank owns its keys.
+  static void fill(cluster& c) {
+    const auto mine = [&](int i) { return "r" + std::to_string(c.rank()) + "/" + std::to_string(i); };
+    for (version v = 1; v <= 4; ++v) {
+      for (int i = 0; i < 40; i += static_cast<int>(v)) {
+        c.insert(mine(i), std::to_string(v) + std::string(static_cast<std::size_t>(i) * 50, 'x'));
+      }
+      if (v == 3) c.remove(mine(7));
+      v % 2 == 0 ? c.tag("v" + std::to_string(v), "note") : c.tag();
+    }
+    c.barrier();
+  }
+  using content = std::map<std::string, std::string>;
+  static content at(const cluster& c, version v) {
+    content all;
+    for (const auto& [key, value] : c.at(v).range()) all.emplace(key, value);
+    return all;
+  }
+  static std::map<std::string, std::vector<versioned_value>> histories(const cluster& c, version newest) {
+    std::map<std::string, std::vector<versioned_value>> all;
+    for (const auto& [key, value] : c.at(newest).range()) all.emplace(key, c.history(key));
+    return all;
+  }
+  static void expect_expired(const cluster& c, version v) {
+    const std::string key = key_of(c, c.size() - 1);
+    const std::vector<std::string_view> keys = {key};
+    EXPECT_EQ(error_of([&] { static_cast<void>(c.at(v)); }).code, errc::version_expired) << v;
+    EXPECT_EQ(error_of([&] { static_cast<void>(c.find(key, v)); }).code, errc::version_expired) << v;
+    EXPECT_EQ(error_of([&] { static_cast<void>(c.contains(key, v)); }).code, errc::version_expired) << v;
+    EXPECT_EQ(error_of([&] { static_cast<void>(c.find_many(keys, v)); }).code, errc::version_expired) << v;
+    EXPECT_THAT(error_of([&] { static_cast<void>(c.at(v)); }).message, HasSubstr("has expired: a compaction gave up"));
+  }
+};
+
+TEST_F(Compaction, every_version_shows_what_it_did_and_the_report_has_the_sums) {
+  cluster c(MPI_COMM_WORLD, path());
+  fill(c);
+  if (shares(c)) {
+    const thrown refused = error_of([&] { c.compact(); });
+    EXPECT_EQ(refused.code, errc::invalid_argument);
+    EXPECT_THAT(refused.message, HasSubstr("processes share the store"));
+    EXPECT_THAT(refused.message, HasSubstr("ICECORE_GROUP_SIZE=1"));
+    EXPECT_THAT(refused.message, HasSubstr(rank() == 0 ? "" : "rank 0: "));
+    EXPECT_EQ(c.tag(), 5U);  // the cluster goes on
+    c.close();
+    return;
+  }
+  std::vector<content> before;
+  for (version v = 1; v <= 4; ++v) before.push_back(at(c, v));
+  const auto history = histories(c, 4);
+  const cluster_snapshot open_before = c.at(2);
+  const compaction_report told = c.compact({.dry_run = true, .on_progress = {}});
+  EXPECT_FALSE(told.packed);
+  bool told_progress = false;
+  const compaction_report done = c.compact({.on_progress = [&](const progress&) { told_progress = true; }});
+  EXPECT_TRUE(done.packed);
+  EXPECT_TRUE(told_progress);
+  EXPECT_EQ(done.keys, 40U * static_cast<unsigned>(ranks()));
+  EXPECT_EQ(done.strata, static_cast<std::uint64_t>(ranks()));
+  EXPECT_EQ(done.records, told.records);
+  EXPECT_EQ(done.up_to, 4U);
+  EXPECT_EQ(done.versions_expired, 0U);
+  EXPECT_GT(done.bytes_before, 0U);
+  for (version v = 1; v <= 4; ++v) EXPECT_EQ(at(c, v), before[v - 1]) << v;
+  EXPECT_EQ(histories(c, 4), history);
+  content from_before;
+  for (const auto& [key, value] : open_before.range()) from_before.emplace(key, value);
+  EXPECT_EQ(from_before, before[1]);
+  c.barrier();  // who waits in MPI itself answers no other rank
+  EXPECT_EQ(c.clock(), of_rank_0(c.clock()));
+  EXPECT_FALSE(c.compact().packed);  // there is nothing new
+  c.insert(key_of(c, 0, rank()), "later");
+  EXPECT_TRUE(c.compact({.whole = true, .compression = compression::zstd, .on_progress = {}}).packed);
+  EXPECT_EQ(at(c, 2), before[1]);
+  EXPECT_EQ(c.find(key_of(c, 0, (rank() + 1) % ranks())), "later");
+  EXPECT_TRUE(c.local().verify().ok());
+  c.close();
+  cluster again(MPI_COMM_WORLD, path());
+  for (version v = 1; v <= 4; ++v) EXPECT_EQ(at(again, v), before[v - 1]) << v;
+  again.close();
+}
+
+TEST_F(Compaction, each_version_is_one_cut_while_ranks_write) {
+  cluster c(MPI_COMM_WORLD, path(), small_buffers(consistency::sequential));
+  if (shares(c)) return c.close();
+  fill(c);
+  const bool beside = c.has_progress_thread();
+  std::atomic<bool> stop{false};
+  const std::string first = key_of(c, (rank() + 1) % ranks(), 1000 + rank());
+  const std::string second = key_of(c, rank(), 2000 + rank());
+  const auto write = [&] {
+    for (int i = 100; i < (beside ? 3000 : 150) && !stop.load(); ++i) {  // as many digits: texts compare as numbers
+      c.insert(first, std::to_string(10'000 + i));
+      c.insert(second, std::to_string(10'000 + i));
+    }
+  };
+  std::thread writer;
+  beside ? static_cast<void>(writer = std::thread(write)) : write();
+  const version from = c.clock();
+  for (int n = 0; n < 4; ++n) c.compact({.threads = 1, .on_progress = {}});
+  stop.store(true);
+  if (beside) writer.join();
+  const version last = c.tag();
+  for (version v = from; v <= last; ++v) {
+    // the second write began when the first had returned: who shows it, shows the first
+    EXPECT_LE(c.find(second, v).value_or(""), c.find(first, v).value_or("")) << "version " << v;
+  }
+  EXPECT_EQ(c.find(second, last), c.find(first, last));
+  c.barrier();  // as above
+  EXPECT_EQ(c.clock(), of_rank_0(c.clock()));
+  c.close();
+}
+
+TEST_F(Compaction, a_version_expires_on_all_ranks_or_on_none) {
+  cluster c(MPI_COMM_WORLD, path());
+  fill(c);
+  c.set_retention({.tagged = true});
+  EXPECT_EQ(c.retention(), (retention{.tagged = true}));
+  if (shares(c)) return c.close();
+  const content second = at(c, 2);
+  const content fourth = at(c, 4);
+  const compaction_report done = c.compact();
+  EXPECT_EQ(done.versions_expired, 2U);
+  EXPECT_GT(done.records_dropped, 0U);
+  const auto expect_rest = [&](const cluster& of) {
+    for (const version v : {version{1}, version{3}}) expect_expired(of, v);
+    EXPECT_EQ(at(of, 2), second);
+    EXPECT_EQ(at(of, 4), fourth);
+    EXPECT_TRUE(of.local().is_expired(1));  // also where there are no tags
+    EXPECT_FALSE(of.local().is_expired(2));
+    EXPECT_EQ(of.tags().size(), 2U);
+  };
+  expect_rest(c);
+  c.close();
+  cluster again(MPI_COMM_WORLD, path());
+  expect_rest(again);
+  EXPECT_EQ(again.retention(), (retention{.tagged = true}));
+  again.close();
+}
+
+TEST_F(Compaction, what_expired_in_the_store_of_one_rank_is_expired_for_all) {
+  {
+    cluster c(MPI_COMM_WORLD, path());
+    fill(c);
+    c.close();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const int last = ranks() - 1;
+  if (rank() == last) {  // packed alone, by a rule of its own
+    store alone(pool(last));
+    const version_range gone[] = {{1, 2}};
+    alone.expire(gone);
+    alone.close();
+    EXPECT_TRUE(icecore::compact(pool(last)).packed);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  cluster c(MPI_COMM_WORLD, path());
+  expect_expired(c, 1);
+  EXPECT_FALSE(at(c, 2).empty());
+  if (!shares(c)) {
+    c.compact();
+    EXPECT_TRUE(c.local().is_expired(1));
+  }
+  c.close();
+}
+
+TEST_F(Compaction, a_packed_cluster_is_restored_on_any_ranks_with_what_expired) {
+  cluster c(MPI_COMM_WORLD, path());
+  if (shares(c)) return c.close();
+  fill(c);
+  c.set_retention({.tagged = true});
+  static_cast<void>(c.compact({.compression = compression::zstd, .on_progress = {}}));
+  c.insert(key_of(c, (rank() + 1) % ranks(), rank()), "behind what is packed");
+  const version newest = c.tag("newest");
+  const content second = at(c, 2);
+  const content last = at(c, newest);
+  c.checkpoint(folder()).wait();
+  MPI_Barrier(MPI_COMM_WORLD);
+  c.close();
+  const auto expect_all = [&](const cluster& restored) {
+    expect_expired(restored, 1);
+    expect_expired(restored, 3);
+    EXPECT_EQ(at(restored, 2), second);
+    EXPECT_EQ(at(restored, newest), last);
+    EXPECT_EQ(restored.tags().size(), 3U);
+    EXPECT_TRUE(restored.local().verify().ok());
+  };
+  for (const bool redistributes : {false, true}) {
+    cluster same =
+        cluster::restore(MPI_COMM_WORLD, {folder(), redistributes}, other() / (redistributes ? "moved" : "copied"));
+    expect_all(same);
+    EXPECT_EQ(same.retention(), (retention{.tagged = true}));
+    same.close();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  cluster alone = cluster::restore(MPI_COMM_SELF, {folder()}, other() / ("alone-" + std::to_string(rank())));
+  expect_all(alone);
+  alone.close();
+}
+
+TEST_F(Compaction, what_a_query_of_a_rank_reads_stays_on_all) {
+  cluster c(MPI_COMM_WORLD, path());
+  if (shares(c)) return c.close();
+  fill(c);
+  static_cast<void>(c.start({.name = "third", .at = 3}));
+  c.set_retention({.newest = 1});
+  EXPECT_EQ(c.compact().versions_expired, 2U);  // 1 and 2, but not 3
+  expect_expired(c, 1);
+  EXPECT_FALSE(at(c, 3).empty());
+  EXPECT_FALSE(c.local().is_expired(3));
+  c.drop_query("third");
+  EXPECT_EQ(c.compact().versions_expired, 1U);
+  expect_expired(c, 3);
+  c.close();
+}
+
+TEST_F(Compaction, the_error_of_one_rank_is_thrown_on_all_and_the_next_call_does_the_rest) {
+  cluster c(MPI_COMM_WORLD, path());
+  if (shares(c)) return c.close();
+  fill(c);
+  const int failing = ranks() - 1;
+  for (int i = 0; i < 50; ++i) c.insert(key_of(c, failing, i), "value");
+  c.tag();
+  const content before = at(c, 2);
+  const thrown failed = error_of([&] {
+    c.compact({.on_progress = [&](const progress&) {
+      if (rank() == failing) throw error(errc::no_space, "this rank can go on no longer");
+    }});
+  });
+  EXPECT_EQ(failed.code, errc::no_space);
+  EXPECT_THAT(failed.message, HasSubstr("this rank can go on no longer"));
+  const std::string whose = rank() == failing ? "" : "rank " + std::to_string(failing) + ": ";
+  EXPECT_THAT(failed.message, HasSubstr(whose));
+  EXPECT_EQ(at(c, 2), before);
+  EXPECT_TRUE(c.compact().packed);
+  EXPECT_EQ(at(c, 2), before);
+  const version closed = c.tag();
+  EXPECT_EQ(closed, of_rank_0(closed));
+  c.close();
+}
+
+TEST_F(Compaction, ranks_must_ask_for_the_same) {
+  cluster_options automatic;
+  automatic.store.compaction = compaction_mode::automatic;
+  const thrown alone = error_of([&] { cluster(MPI_COMM_WORLD, path(), automatic); });
+  EXPECT_EQ(alone.code, errc::invalid_argument);
+  EXPECT_THAT(alone.message, HasSubstr("call the cluster's compact()"));
+
+  cluster c(MPI_COMM_WORLD, path());
+  const thrown level = error_of([&] { c.compact({.compression_level = 20, .on_progress = {}}); });
+  EXPECT_EQ(level.code, errc::invalid_argument);
+  EXPECT_THAT(level.message, HasSubstr("compression_level is 20"));
+  if (ranks() > 1) {
+    const thrown compact = error_of([&] { c.compact({.whole = rank() == 0, .on_progress = {}}); });
+    EXPECT_EQ(compact.code, errc::invalid_argument);
+    EXPECT_THAT(compact.message, HasSubstr("compact with different options"));
+    const thrown kept = error_of([&] { c.set_retention({.newest = rank() == 0 ? 1U : 2U}); });
+    EXPECT_EQ(kept.code, errc::invalid_argument);
+    EXPECT_THAT(kept.message, HasSubstr("different retentions"));
+  }
+  EXPECT_EQ(c.retention(), retention::all());
+  c.close();
+}
+
+}  // namespace
+}  // namespace icecore::testing

@@ -1,0 +1,49 @@
+"""Packing the stores of all ranks: the same versions expire on all."""
+
+import pytest
+from conftest import RANK, RANKS
+from mpi4py import MPI
+
+import icecore.mpi
+from icecore.mpi import Cluster
+
+WORLD = MPI.COMM_WORLD
+
+
+def test_a_packed_cluster_shows_what_it_did_and_expires_alike(folder):
+    with Cluster(WORLD, f"{folder}/cluster", group_size=1) as c:
+        for v in ("1", "2", "3"):
+            c[f"{RANK}"] = v.encode()
+            c.tag("two" if v == "2" else None)
+        c.set_retention(tagged=True)
+        assert c.retention() == icecore.Retention(tagged=True)
+        told = c.compact(dry_run=True)
+        assert not told.packed and told.versions_expired == 1
+        seen = []
+        done = c.compact(whole=True, compression="zstd", on_progress=lambda *now: seen.append(now))
+        assert done.packed and done.versions_expired == 1 and done.keys == RANKS and done.up_to == 3
+        key = f"{(RANK + 1) % RANKS}"
+        with pytest.raises(icecore.VersionExpiredError):
+            c.at(1)
+        assert c.at("two")[key] == b"2" and c[key] == b"3"
+        with pytest.raises(icecore.InvalidArgumentError, match="compression_level must be from 1 to 19"):
+            c.compact(compression_level=20)
+        with pytest.raises(TypeError, match="tagged must be a bool"):
+            c.set_retention(tagged=1)
+
+
+def test_an_exception_of_the_progress_function_is_raised_on_its_rank_when_all_are_done(folder):
+    def stop(*_):
+        raise ZeroDivisionError("enough")
+
+    with Cluster(WORLD, f"{folder}/cluster", group_size=1) as c:
+        c[f"{RANK}"] = b"value"
+        c[f"{RANK + RANKS}"] = b"value"
+        c.tag()
+        if c.owner_of("0") == RANK:
+            with pytest.raises(ZeroDivisionError, match="enough"):
+                c.compact(on_progress=stop)
+        else:
+            c.compact()
+        assert not c.compact().packed  # it was packed
+        assert c["0"] == b"value"
