@@ -54,5 +54,6 @@ def waiting(names, turn):
 def fuzzed():
     """The fuzzers that a check builds and runs: every third one, others with each commit. Those of the server are not among
     them, as it is not built with sanitizers."""
-    targets = ("pool_image", "filter_text", "wire_format", "operations", "filter_stored", "wire_requests", "dump")
+    targets = ("pool_image", "filter_text", "wire_format", "operations", "filter_stored", "wire_requests", "dump",
+               "packed_records")
     return targets[COMMIT % 3 :: 3]

@@ -1,5 +1,5 @@
-// Makes the kept seeds anew: make_seeds FOLDER writes FOLDER/pool_image, FOLDER/operations and FOLDER/dump. To be run
-// when the format changes; pool ids and the like come out differently each time.
+// Makes the kept seeds anew: make_seeds FOLDER writes FOLDER/pool_image, FOLDER/operations, FOLDER/dump and
+// FOLDER/packed_records. To be run when the format changes; pool ids and the like come out differently each time.
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -9,6 +9,8 @@
 
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
+#include "stratum/extent_builder.hpp"
+#include "stratum/frames/frame_writer.hpp"
 #include "support/image.hpp"
 #include "support/reading.hpp"
 #include "support/script.hpp"
@@ -186,6 +188,44 @@ void make_operations(const fs::path& folder) {
   }
 }
 
+/// An extent of `keys` keys, with so many records of each, the second one a removal; also compressed.
+void make_extent(const fs::path& folder, const std::string& name, int keys, int records, std::size_t value_bytes) {
+  constexpr std::uint32_t seed = 77;
+  constexpr std::uint64_t block_bytes = 200;
+  std::vector<std::byte> memory(std::size_t{1} << 20);
+  const std::size_t to_alignment = (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+  const std::span<std::byte> room = std::span(memory).subspan(to_alignment);
+  stratum::extent_builder made(room, seed, block_bytes);
+  for (int k = 0; k < keys; ++k) {
+    for (int r = records; r > 0; --r) {
+      const bool is_removal = r == records - 1;
+      const std::string value(is_removal ? 0 : value_bytes, static_cast<char>('a' + r % 20));
+      const auto kind = is_removal ? format::packed_kind::removal : format::packed_kind::value;
+      if (!made.add("key-" + std::to_string(k), {static_cast<version>(r), kind, value})) throw std::bad_alloc();
+    }
+  }
+  const std::span<const std::byte> extent = room.first(made.finish());
+  std::vector<std::byte> frames;
+  stratum::frame_writer(3).write(extent, seed, frames);
+  const auto write = [&](const std::string& file, char is_sealed, std::span<const std::byte> media) {
+    std::string bytes(1, is_sealed);
+    bytes.append(reinterpret_cast<const char*>(media.data()), media.size());
+    write_file(folder / file, bytes);
+  };
+  write(name, 1, extent);
+  write(name + "-compressed", 1, frames);
+  write(name + "-whole", 0, extent);
+}
+
+void make_extents(const fs::path& folder) {
+  make_extent(folder, "one", 1, 1, 3);
+  make_extent(folder, "words", 9, 1, 8);
+  make_extent(folder, "removals", 6, 3, 8);
+  make_extent(folder, "deep", 2, 30, 8);
+  make_extent(folder, "long", 2, 2, 300);
+  make_extent(folder, "empty", 5, 2, 0);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -197,5 +237,6 @@ int main(int count, char** arguments) {
   make_images_and_dumps(folder);
   make_dumps_by_hand(folder / "dump");
   make_operations(folder / "operations");
+  make_extents(folder / "packed_records");
   return 0;
 }
