@@ -224,6 +224,24 @@ TEST_F(Compaction, a_packed_cluster_is_restored_on_any_ranks_with_what_expired) 
   alone.close();
 }
 
+TEST_F(Compaction, the_rule_of_another_ranks_store_is_not_the_restored_clusters) {
+  cluster(MPI_COMM_WORLD, path()).close();
+  MPI_Barrier(MPI_COMM_WORLD);
+  const int last = ranks() - 1;
+  if (rank() == last && last != 0 && std::filesystem::exists(pool(last))) {
+    store(pool(last)).set_retention({.newest = 1});
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  cluster c(MPI_COMM_WORLD, path());
+  fill(c);
+  c.checkpoint(folder()).wait();
+  MPI_Barrier(MPI_COMM_WORLD);
+  c.close();
+  cluster moved = cluster::restore(MPI_COMM_WORLD, {folder(), true}, other() / "moved");
+  EXPECT_TRUE(moved.retention().keeps_all());
+  moved.close();
+}
+
 TEST_F(Compaction, what_a_query_of_a_rank_reads_stays_on_all) {
   cluster c(MPI_COMM_WORLD, path());
   if (shares(c)) return c.close();

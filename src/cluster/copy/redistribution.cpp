@@ -176,7 +176,7 @@ class source {
       clock_ = std::max(clock_, log.clock());
       lost_.add(log.lost_versions());
       expired_.insert(expired_.end(), log.expired_versions().begin(), log.expired_versions().end());
-      if (!log.retention().keeps_all()) kept_ = log.retention();  // that of rank 0: no other has one
+      if (file == 0) kept_ = log.retention();  // the cluster's: a rule of another store is that store's alone
       size_ += log.size();
       bytes_ += std::filesystem::file_size(path);
     }
@@ -186,8 +186,8 @@ class source {
   [[nodiscard]] version clock() const noexcept { return clock_; }
   [[nodiscard]] const version_ranges& lost_versions() const noexcept { return lost_; }
   [[nodiscard]] const std::vector<version_range>& expired_versions() const noexcept { return expired_; }
-  /// Empty if these files keep all.
-  [[nodiscard]] const std::optional<retention>& kept() const noexcept { return kept_; }
+  /// What the cluster keeps; only rank 0 has it, which reads the first file.
+  [[nodiscard]] const retention& kept() const noexcept { return kept_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   [[nodiscard]] bool has_queries() const noexcept { return logs_.front().has_queries(); }
   /// The total size of the files.
@@ -204,7 +204,7 @@ class source {
   version clock_ = 0;
   version_ranges lost_;
   std::vector<version_range> expired_;
-  std::optional<retention> kept_;
+  retention kept_ = retention::all();
   std::uint64_t size_ = 0;
   std::uint64_t bytes_ = 0;
 };
@@ -489,15 +489,6 @@ void start_queries(std::string_view questions, const version_ranges& lost, store
   }
 }
 
-/// That of the lowest rank whose files have one.
-std::optional<retention> retention_of_any(agreement& agree, int ranks, const std::optional<retention>& mine) {
-  const retention own = mine.value_or(retention::all());
-  std::vector<retention> all(static_cast<std::size_t>(ranks));
-  agree.gather(&own, sizeof own, all.data());
-  const auto found = std::ranges::find_if(all, [](const retention& each) { return !each.keeps_all(); });
-  return found == all.end() ? std::nullopt : std::optional(*found);
-}
-
 options of_new_store(const redistribution& what, const source& from) {
   options making = what.opening->store;
   // The kernel clears a small page just before it is written, in the cache; a huge page has left the cache by then
@@ -541,7 +532,6 @@ std::string redistribute(const redistribution& what, agreement& agree) {
       static_cast<version>(agree.on(step::restore_clock, unwritten, static_cast<std::int64_t>(from->clock())).greatest);
   const version_ranges lost = lost_on_any_rank(agree, what.ranks, from->lost_versions());
   const std::vector<version_range> expired = union_of_ranks(agree, step::restore_expired, from->expired_versions());
-  const std::optional<retention> kept = retention_of_any(agree, what.ranks, from->kept());
   std::string questions;
   const auto unread = attempt([&] {
     if (what.rank == 0 && from->has_queries()) questions = questions_of(what);
@@ -554,7 +544,7 @@ std::string redistribute(const redistribution& what, agreement& agree) {
              to->skip_to(clock);
              to->lose(lost);
              if (!expired.empty()) to->expire(expired);
-             if (kept && what.rank == 0) to->set_retention(*kept);
+             if (what.rank == 0 && !from->kept().keeps_all()) to->set_retention(from->kept());
              start_queries(questions, lost, *to);
              id = to->stats().pool_id;
              to->close();
