@@ -1,5 +1,7 @@
 """Packing the stores of all ranks: the same versions expire on all."""
 
+from datetime import timedelta
+
 import pytest
 from conftest import RANK, RANKS
 from mpi4py import MPI
@@ -16,7 +18,7 @@ def test_a_packed_cluster_shows_what_it_did_and_expires_alike(folder):
             c[f"{RANK}"] = v.encode()
             c.tag("two" if v == "2" else None)
         c.set_retention(tagged=True)
-        assert c.retention() == icecore.Retention(tagged=True)
+        assert c.retention() == icecore.Retention(True, 0, timedelta(0), 0, 0, 0)
         told = c.compact(dry_run=True)
         assert not told.packed and told.versions_expired == 1
         seen = []
