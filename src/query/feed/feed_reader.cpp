@@ -216,16 +216,20 @@ feed_batch feed_reader::next(pin& holds, std::size_t max, std::chrono::microseco
   std::vector<key_change> found;
   bool of_snapshot = false;
   for (;;) {
-    if (next_pending_ == pending_.size()) follow(holds);
+    const bool all_told = next_pending_ == pending_.size();
+    bool more = false;
+    if (all_told) {
+      if (!place_.in_snapshot) more = settle(until);
+      follow(holds);  // behind the clock: this engine has all of the versions that may be told (E3)
+    }
     core_->check_usable();
     require_readable();
     of_snapshot = place_.in_snapshot;
-    if (next_pending_ == pending_.size()) {
+    if (all_told) {
       if (place_.in_snapshot) {
         load_items();
         if (!place_.in_snapshot) continue;
       } else {
-        const bool more = settle(until);
         if (!load() && !more) {
           if (clock::now() >= until) break;
           wait(until);

@@ -7,8 +7,9 @@
 // and that no writer can stamp any more, in this order of steps:
 //   1. read which versions a power cut would keep (store_core::durable_up_to), and the clock;
 //   2. wait until the writes that were under way then are complete (settling);
-//   3. read where records are, and the records (new_records, or a pass over the keys).
-// Step 3 before step 1 would miss what is written in between.
+//   3. take the engine that is current then;
+//   4. read where records are, and the records (new_records, or a pass over the keys).
+// Step 3 or 4 before step 1 would miss what is written in between: behind a compaction it is in another engine.
 //
 // Threads: one object, one thread.
 #pragma once

@@ -112,6 +112,7 @@ void writer_set::begin_generation(std::span<const segment_tail> with, version ne
   scanned_.clear();
   segments_ = &scanned_;
   recovery_ = &poisoner_;
+  shared_->filled.forget(newest);  // before the slots: who finds them empty learns that ranges do not lead to all (F2)
   for (writer_slot& slot : shared_->slots) {
     slot.tail = {};
     slot.position_before = null_link;
@@ -119,7 +120,6 @@ void writer_set::begin_generation(std::span<const segment_tail> with, version ne
     slot.pending = {};
     slot.filled.begin(null_link);
   }
-  shared_->filled.forget(newest);
   for (const segment_tail& each : with) scanned_.put(each);
 }
 

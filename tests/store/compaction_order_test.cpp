@@ -1,0 +1,114 @@
+// In which order threads and processes learn that a compaction has replaced what they read. Each test repeats what is
+// over in a moment, until the two sides have met in every order.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "icecore/feed.hpp"
+#include "icecore/icecore.hpp"
+#include "store/core.hpp"
+#include "store/opened.hpp"
+#include "store/shared_state.hpp"
+#include "store/write/writer.hpp"
+#include "support/scratch.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+options opening() { return setting{place::tmpfs, durability::operation}.options(); }
+
+/// Ends and joins its threads.
+class helpers {
+ public:
+  ~helpers() { end(); }
+  template <typename Step>
+  void repeat(Step step) {
+    all_.emplace_back([this, step] {
+      while (!over_.load(std::memory_order_relaxed)) step();
+    });
+  }
+  void end() {
+    over_ = true;
+    for (std::thread& each : all_) each.join();
+    all_.clear();
+  }
+
+ private:
+  std::atomic<bool> over_{false};
+  std::vector<std::thread> all_;
+};
+
+/// More feeds than cores: so they are interrupted at every place.
+TEST(CompactionOrder, feeds_miss_no_version_that_is_closed_while_the_engine_is_replaced) {
+  const scratch folder(place::tmpfs);
+  store s(folder / "fed.ice", opening());
+  s.insert("key", "0");
+  const version before = s.tag();
+  helpers readers;
+  std::atomic<unsigned> gaps{0};
+  std::atomic<std::uint64_t> told{0};
+  for (unsigned i = 0; i < 6; ++i) {
+    auto f = std::make_shared<feed>(s.feed({.after = before, .unsynced = true}));
+    auto last = std::make_shared<version>(before);
+    readers.repeat([&, f, last] {
+      for (const key_change& each : f->next(1000, 0us).changes) {
+        if (each.version != *last + 1) ++gaps;
+        *last = each.version;
+        ++told;
+      }
+    });
+  }
+  for (unsigned n = 1; n < 4000; ++n) {
+    s.insert("key", std::to_string(n));
+    s.tag();
+    if (n % 8 == 0) static_cast<void>(s.compact());
+  }
+  readers.end();
+  EXPECT_EQ(gaps, 0U);
+  EXPECT_GT(told, 0U);
+}
+
+TEST(CompactionOrder, who_finds_a_writer_without_a_range_learns_that_ranges_do_not_lead_to_all) {
+  const scratch folder;
+  pool_set p(folder / "written.ice", opening());
+  index::arena memory({});
+  writer_set writers(p, memory, detail::shared_state::make_in(memory).writers);
+  std::atomic<version> written{0};  // a range was filled up to it
+  std::atomic<unsigned> missed{0};
+  const auto write = [&](version v) {
+    {
+      const writer_lease w(writers);
+      static_cast<void>(w->allocate(record_layout::of_insert(8, false)));
+    }
+    written = v;
+  };
+  write(1);
+  helpers readers;
+  readers.repeat([&] {
+    const version known = written;
+    bool found = false;
+    writers.for_each_slot([&](unsigned, const writer_slot& slot) {
+      const filling::range now = slot.filled.read();
+      found = found || now.from != now.to;
+    });
+    if (!found && writers.filled().forgotten() < known) ++missed;
+  });
+  for (version v = 1; v < 20'000; ++v) {
+    {
+      const writer_set::gate stopped(writers);
+      writers.begin_generation(writers.segment_tails(), v);
+    }
+    write(v + 1);
+  }
+  readers.end();
+  EXPECT_EQ(missed, 0U);
+}
+
+}  // namespace
+}  // namespace icecore::testing
