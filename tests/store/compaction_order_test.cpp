@@ -10,6 +10,7 @@
 
 #include "icecore/feed.hpp"
 #include "icecore/icecore.hpp"
+#include "store/beside/settled_records.hpp"
 #include "store/core.hpp"
 #include "store/opened.hpp"
 #include "store/shared_state.hpp"
@@ -108,6 +109,35 @@ TEST(CompactionOrder, who_finds_a_writer_without_a_range_learns_that_ranges_do_n
   }
   readers.end();
   EXPECT_EQ(missed, 0U);
+}
+
+TEST(CompactionOrder, a_reader_beside_never_takes_a_version_for_that_of_an_older_manifest) {
+  const scratch folder(place::tmpfs);
+  const auto path = folder / "written.ice";
+  store s(path, opening());
+  pool_set& pools = s.core().the_pool();
+  const std::uint32_t first = pools.roots().read().manifest;
+  options reading = opening();
+  reading.access = access::read_only;
+  pool_set seen(path, reading, beside_writer{});
+  helpers readers;
+  std::atomic<unsigned> wrong{0};
+  std::atomic<std::uint64_t> looks{0};
+  readers.repeat([&] {
+    const auto now = detail::settled_records(seen, 0).settled();
+    if (!now) return;
+    ++looks;
+    if (now->version > now->manifest) ++wrong;
+  });
+  constexpr unsigned manifests = 20'000;
+  for (unsigned n = 1; n < manifests; ++n) {  // version n is written behind manifest n
+    pools.roots().update_both([&](format::root& r) { r.manifest = n; });
+    s.core().opened().settled->publish(n);
+  }
+  readers.end();
+  pools.roots().update_both([&](format::root& r) { r.manifest = first; });
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_GT(looks, 0U);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@
 //   B2. `settled_end` is published before `settled`: each segment with records of a settled version ends before it.
 //   B3. While the words are those of an earlier session, `settled_epoch` is not the root's epoch: each opening for
 //       writing makes the root's epoch greater before it changes anything, and sets settled_epoch last.
+//   B4. A root that leads to another manifest is stored before any version that is written behind it is published. So a
+//       reader that reads the version first has a manifest, or a newer one, in whose era or strata all of it lies.
 // What a crash leaves: the words are trusted in the boot that wrote them alone. If only the process died, everything
 //   that is settled is in the file, and recovery keeps it: all of it is stamped.
 #pragma once

@@ -21,9 +21,6 @@ std::optional<settled_now> settled_records::settled() const {
   settled_now now{};
   now.epoch = live.settled_epoch.load(std::memory_order_acquire);  // acquire: pairs with settled_point's last store
   if (now.epoch == 0) return std::nullopt;
-  const auto root = newest_root(pool_->first().base());
-  if (!root || root->epoch != now.epoch || !written_this_boot(*root)) return std::nullopt;  // B3
-  now.manifest = root->manifest;
   now.version = live.settled.load(std::memory_order_acquire);  // acquire: B1
   for (const pool* p : pool_->files()) {
     // relaxed: not older than the version (B2)
@@ -32,6 +29,10 @@ std::optional<settled_now> settled_records::settled() const {
   // Another process may have begun to set these words for its own epoch. Then the epoch was set to 0 first.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (live.settled_epoch.load(std::memory_order_relaxed) != now.epoch) return std::nullopt;
+  // Last: it is not older than the version (B4)
+  const auto root = newest_root(pool_->first().base());
+  if (!root || root->epoch != now.epoch || !written_this_boot(*root)) return std::nullopt;  // B3
+  now.manifest = root->manifest;
   return now;
 }
 
