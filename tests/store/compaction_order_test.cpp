@@ -10,6 +10,8 @@
 
 #include "icecore/feed.hpp"
 #include "icecore/icecore.hpp"
+#include "icecore/query.hpp"
+#include "pool/query/query_check.hpp"
 #include "store/beside/settled_records.hpp"
 #include "store/core.hpp"
 #include "store/opened.hpp"
@@ -138,6 +140,30 @@ TEST(CompactionOrder, a_reader_beside_never_takes_a_version_for_that_of_an_older
   pools.roots().update_both([&](format::root& r) { r.manifest = first; });
   EXPECT_EQ(wrong, 0U);
   EXPECT_GT(looks, 0U);
+}
+
+TEST(CompactionOrder, queries_that_take_the_place_of_dropped_ones_are_no_damage) {
+  const scratch folder(place::tmpfs);
+  store s(folder / "asked.ice", opening());
+  s.insert("key", "1");
+  const version v = s.tag();
+  helpers queries;
+  std::atomic<unsigned> started{0};
+  for (const char name : {'a', 'b', 'c'}) {  // long ones: to write them takes time
+    queries.repeat([&, name] {
+      const query_request what{.name = std::string(30'000, name), .at = v, .keep = query_keeps::count};
+      s.start(what).drop();
+      ++started;
+    });
+  }
+  const detail::store_core& core = s.core();
+  std::string damage;
+  while (started < 60'000 && damage.empty()) {
+    const query_findings found = check_queries_in_use(core.the_pool(), core.shared().queries);
+    if (!found.damages.empty()) damage = found.damages.front().what;
+  }
+  queries.end();
+  EXPECT_EQ(damage, "");
 }
 
 }  // namespace

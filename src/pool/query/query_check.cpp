@@ -127,6 +127,14 @@ query_findings check_queries(pool_set& pools) {
   return all;
 }
 
+query_findings check_queries_in_use(pool_set& pools, process_lock& changes) {
+  query_findings all = check_queries(pools);  // without the lock: queries that run need it for space
+  if (all.damages.empty()) return all;
+  query_space space(pools, changes);
+  const recovering_lock none = space.hold();
+  return check_queries(pools);
+}
+
 std::vector<intact_definition> intact_definitions(pool_set& pools) {
   process_lock unused;  // nothing is changed
   const query_space space(pools, unused);

@@ -1,6 +1,6 @@
 // Looks for damage in all kept queries: lists, words, definitions, and each chunk that counts.
 //
-// Threads: any, also beside queries that run, start and are dropped.
+// Threads: any; beside queries that run, start and are dropped, check_queries_in_use().
 // Cost: reads every chunk once.
 #pragma once
 
@@ -24,7 +24,11 @@ struct query_findings {
   std::uint64_t queries = 0;  ///< whose definitions are intact
 };
 
+/// Nobody starts or drops a query meanwhile.
 [[nodiscard]] query_findings check_queries(pool_set& pools);
+/// `changes`: the lock of those who do. Only what is found under it is damage: a query that is dropped, and another one
+/// that is written to its place, look like it.
+[[nodiscard]] query_findings check_queries_in_use(pool_set& pools, process_lock& changes);
 
 /// What is needed to ask the same again, or to go on with a feed.
 struct intact_definition {

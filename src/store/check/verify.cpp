@@ -47,8 +47,7 @@ void check_keys(const pool_set& in, const detail::record_scan& found, verify_rep
 }
 
 /// What is damaged then is no version of the store: it opens, and its records are intact.
-void check_queries_and_lineage(pool_set& in, verify_report& report) {
-  const query_findings found = check_queries(in);
+void add_queries_and_lineage(pool_set& in, const query_findings& found, verify_report& report) {
   report.queries = found.queries;
   for (const query_damage& d : found.damages) {
     report.damages.push_back({d.at, "query", d.what, std::nullopt, std::nullopt});
@@ -140,7 +139,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
     const recovering_lock no_request = queries.hold();  // to forget is made or given back meanwhile
     check_forgotten(*pool_, report);
   }
-  if (!beside_writer_) check_queries_and_lineage(*pool_, report);
+  if (!beside_writer_) add_queries_and_lineage(*pool_, check_queries_in_use(*pool_, shared_->queries), report);
   localize(*pool_, report.damages);
   return report;
 }
@@ -250,7 +249,7 @@ verify_report verify_file(const std::filesystem::path& path, const progress_func
       check_forgotten(p, report);
       for (auto& d : p.damages()) report.damages.push_back(std::move(d));
       has_index = report.ok();
-      check_queries_and_lineage(p, report);
+      add_queries_and_lineage(p, check_queries(p), report);
       localize(p, report.damages);
       reading.accept_damage = false;
       has_index = has_index && detail::instant_recovery::possible(p, reading);
