@@ -12,8 +12,10 @@
 #include "icecore/icecore.hpp"
 #include "icecore/query.hpp"
 #include "pool/query/query_check.hpp"
+#include "query/feed/new_records.hpp"
 #include "store/beside/settled_records.hpp"
 #include "store/core.hpp"
+#include "store/engine.hpp"
 #include "store/opened.hpp"
 #include "store/shared_state.hpp"
 #include "store/write/writer.hpp"
@@ -75,6 +77,31 @@ TEST(CompactionOrder, feeds_miss_no_version_that_is_closed_while_the_engine_is_r
   readers.end();
   EXPECT_EQ(gaps, 0U);
   EXPECT_GT(told, 0U);
+}
+
+TEST(CompactionOrder, feeds_find_what_is_written_where_a_range_of_before_began) {
+  const scratch folder(place::tmpfs);
+  store s(folder / "fed.ice", opening());
+  s.insert("key", "1");
+  const version before = s.tag();
+  ASSERT_TRUE(s.compact().packed);
+  s.insert("key", "2");
+  const version v = s.tag();
+  filling of_before;  // a range in the same place, as a writer has left it before the space was given back
+  const detail::store_core& core = s.core();
+  core.writers().for_each_slot([&](unsigned, const writer_slot& slot) {
+    const filling::range now = slot.filled.read();
+    if (now.from != now.to) of_before.begin(now.from);
+  });
+  ASSERT_NE(of_before.from(), null_link);
+  core.shared().writers.filled.leave(of_before, of_before.from() + format::cache_line_size, before);
+
+  const std::size_t changes = detail::with_engine(core, [&](const auto& engine) {
+    detail::new_records since(core);
+    const auto found = since.collect(engine, v - 1, v, 100);
+    return found ? found->changes.size() : 0;
+  });
+  EXPECT_EQ(changes, 1U);
 }
 
 TEST(CompactionOrder, who_finds_a_writer_without_a_range_learns_that_ranges_do_not_lead_to_all) {

@@ -90,8 +90,10 @@ class new_records {
         missed = true;
       } else if (one->newest > told) {
         add(one->from, one->to, true);
-      } else {
-        std::erase_if(ranges_, [&](const range& r) { return r.from == one->from; });
+      } else if (const auto known = std::ranges::find(ranges_, one->from, &range::from); known != ranges_.end()) {
+        // All of it is told. But it may be of an earlier generation, and the known one lie in space that is used again:
+        // then a slot tells that one, and will do so again.
+        known->left = true;
       }
     }
     seen_ = count;
