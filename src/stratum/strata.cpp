@@ -5,7 +5,7 @@
 
 namespace icecore::stratum {
 
-strata::strata(std::vector<packed_extent> all, std::shared_ptr<frame_cache> frames) : extents_(std::move(all)) {
+strata::strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames) : extents_(std::move(all)) {
   for (std::uint32_t i = 0; i < extents(); ++i) {
     const extent& e = extent_at(i);
     if (i == 0 || stratum_of(i) != stratum_of(i - 1)) strata_.push_back({i, i});

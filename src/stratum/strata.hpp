@@ -55,7 +55,7 @@ class strata {
   };
 
   /// In the order of strata, then of keys. No block is read.
-  explicit strata(std::vector<packed_extent> all, std::shared_ptr<frame_cache> frames = nullptr);
+  explicit strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames = nullptr);
 
   /// The newest record of `key` whose version is at most `v`.
   [[nodiscard]] std::optional<record_place> find(std::string_view key, version v) const;
