@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <set>
+#include <thread>
 
 #include "pool/query/chunk.hpp"
 
@@ -113,6 +115,12 @@ class query_checker {
   std::set<link> misnamed_;  // segments that name another owner
 };
 
+std::vector<link> listed(const query_space& space, query_findings& into) {
+  return space.heads([&](link at, std::string what) {
+    into.damages.push_back({at, what + "; older queries are lost", true});
+  });
+}
+
 }  // namespace
 
 query_findings check_queries(pool_set& pools) {
@@ -120,19 +128,35 @@ query_findings check_queries(pool_set& pools) {
   const query_space space(pools, unused);
   query_findings all;
   if (!space.ever_used()) return all;
-  const auto heads = space.heads([&](link at, std::string what) {
-    all.damages.push_back({at, what + "; older queries are lost", true});
-  });
-  for (const link head : heads) query_checker(space, head).check(all);
+  for (const link head : listed(space, all)) query_checker(space, head).check(all);
   return all;
 }
 
 query_findings check_queries_in_use(pool_set& pools, process_lock& changes) {
-  query_findings all = check_queries(pools);  // without the lock: queries that run need it for space
-  if (all.damages.empty()) return all;
+  using clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds held_at_most{10};  // but for one query at least: queries that run wait for space
+  constexpr std::chrono::microseconds others_take_it{
+      200};  // a lock that is taken again at once leaves none to who waits
   query_space space(pools, changes);
-  const recovering_lock none = space.hold();
-  return check_queries(pools);
+  query_findings all;
+  std::vector<link> found;
+  {
+    const recovering_lock unchanged = space.hold();
+    if (!space.ever_used()) return all;
+    found = listed(space, all);
+  }
+  for (std::size_t next = 0; next < found.size();) {
+    std::this_thread::sleep_for(others_take_it);
+    const recovering_lock unchanged = space.hold();
+    const std::vector<link> now = space.heads([](link, const std::string&) {});
+    const std::set<link> there(now.begin(), now.end());
+    const auto until = clock::now() + held_at_most;
+    do {
+      if (there.contains(found[next])) query_checker(space, found[next]).check(all);
+      ++next;
+    } while (next < found.size() && clock::now() < until);
+  }
+  return all;
 }
 
 std::vector<intact_definition> intact_definitions(pool_set& pools) {

@@ -26,8 +26,8 @@ struct query_findings {
 
 /// Nobody starts or drops a query meanwhile.
 [[nodiscard]] query_findings check_queries(pool_set& pools);
-/// `changes`: the lock of those who do. Only what is found under it is damage: a query that is dropped, and another one
-/// that is written to its place, look like it.
+/// `changes`: the lock of those who do. It is held while a query is looked at: one that is dropped, and another one
+/// that is written to its place, would look like damage. It is given up in between.
 [[nodiscard]] query_findings check_queries_in_use(pool_set& pools, process_lock& changes);
 
 /// What is needed to ask the same again, or to go on with a feed.
