@@ -134,6 +134,8 @@ void add_ycsb_options(CLI::App& app, ycsb::settings& chosen) {
   add("--theta", chosen.theta, "How skewed zipfian and latest are")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 0.999));
+  app.add_flag("--compacted", chosen.settled, "Compact what was loaded, in each store that can, before a workload runs")
+      ->group("Options of the suites ycsb and recovery");
   add("--value-size", chosen.value_size, "Bytes of a value")
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{8}, std::size_t{1} << 20));

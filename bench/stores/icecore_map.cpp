@@ -59,6 +59,8 @@ class icecore_map final : public map {
 
   std::unique_ptr<map_session> new_session() override { return std::make_unique<icecore_map_session>(store_); }
 
+  void settle() override { static_cast<void>(store_.compact()); }
+
   void check_recovered() const override {
     if (!store_.stats().recovered_from_crash) throw std::runtime_error("the store was closed, not killed");
   }

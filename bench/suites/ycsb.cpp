@@ -61,6 +61,7 @@ void measure(const ycsb::workload& work, std::uint64_t records, const ycsb::sett
   const auto store = r.kind.open_map(how);
   ycsb::loaded_map loaded(*store, r.threads, records, chosen);
   const double load_s = loaded.load();
+  if (chosen.settled) store->settle();
   if (tells_load) r.out.add("load", records, static_cast<double>(records), load_s);
   const ycsb::plan does(work, r.threads, records, chosen);
   loaded.warm_up(does);

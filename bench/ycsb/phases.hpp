@@ -23,6 +23,7 @@ struct settings {
   std::optional<distribution> chosen{};  ///< instead of the workloads' own
   double theta = theta_default;
   std::size_t value_size = 8;
+  bool settled = false;  ///< what was loaded is first brought into the form that the store reads best
 };
 
 /// By kind of operation.

@@ -73,8 +73,28 @@ struct key_bounds {
 };
 
 namespace detail {
+class items_ahead;
 class sorted_keys;
-}
+
+/// What a cursor has read ahead. A copy of the cursor has nothing of it: it reads for itself.
+class own_items_ahead {
+ public:
+  own_items_ahead() = default;
+  own_items_ahead(const own_items_ahead& /*other*/) noexcept {}
+  own_items_ahead(own_items_ahead&&) noexcept = default;
+  own_items_ahead& operator=(const own_items_ahead& other) noexcept {
+    if (this != &other) read_.reset();
+    return *this;
+  }
+  own_items_ahead& operator=(own_items_ahead&&) noexcept = default;
+  ~own_items_ahead() = default;
+
+  [[nodiscard]] std::shared_ptr<items_ahead>& operator*() noexcept { return read_; }
+
+ private:
+  std::shared_ptr<items_ahead> read_;
+};
+}  // namespace detail
 
 /// A position among the keys that are present in one version. Moves in both directions: O(log keys) to seek, amortised
 /// O(1) to step. Copies are independent of each other. After a move that throws, the cursor is invalid.
@@ -104,22 +124,25 @@ class cursor {
 
  private:
   template <class Engine>
-  struct access;  // reads index blocks into a cursor
+  struct index_access;  // reads index blocks into a cursor
+  template <class Engine>
+  struct layered_access;  // the same of a store that has strata: reads items into it
   const detail::store_core& begin_move();
   template <typename Move>
-  void go(Move move);
+  void go(const detail::store_core& core, Move move);
 
   pin holds_;
   icecore::version at_;
   bool valid_ = false;
   item current_{};
-  std::size_t position_ = 0;            // in visible_
+  std::size_t position_ = 0;            // in visible_, or in the items ahead
   std::vector<std::uint64_t> visible_;  // records of the current index block that hold a value, in key order
   std::uint64_t first_entry_ = 0;       // of the block
   std::uint64_t next_block_ = 0;
-  unsigned forward_ = 0;                               // blocks in a row that a walk forward went to
+  unsigned forward_ = 0;  // blocks in a row that a walk forward went to; with strata, how many items it reads next
   std::uint64_t prefetched_ = 0;                       // the block whose entries were asked for
   std::shared_ptr<const detail::sorted_keys> sorted_;  // if the index is in another order
+  detail::own_items_ahead ahead_;                      // if the store has strata
 };
 
 /// The items of a snapshot between bounds, in key order: a C++ input range.

@@ -158,7 +158,9 @@ class extent {
     const std::uint32_t at = fence_.block_of(key, version_max);
     if (at == fence::none) return {0, 0};
     if (place_.on_device && walks) walk_comes_to(media_, media_.data() + media_place(at));
-    return {at, block_at(at).seek(key, fence_.guess(at, key)).at};
+    const std::uint32_t guess = fence_.guess(at, key);
+    prefetch_slots_and_rows(at, guess);
+    return {at, block_at(at).seek(key, guess).at};
   }
   /// That a walk comes to block `i` from the one before it.
   void walk_to(std::uint32_t i) const noexcept {

@@ -215,11 +215,15 @@ class stratum_walk {
   /// Precondition of the rest: !at_end().
   [[nodiscard]] std::string_view key() const { return now().key(key_); }
   [[nodiscard]] record_place newest() const { return {extent_, {block_, key_, now().rows_begin(key_)}}; }
+  [[nodiscard]] packed_record newest_record() const { return now().row_at(now().rows_begin(key_)).record; }
   void next();
   /// Calls visit(newest record's place) for this key and those behind it in its block, at most `most`, as far as they
   /// are less than `bound`; and goes behind them. Whether it came to the end of the block.
   template <class Visit>
   bool visit_block(std::optional<std::string_view> bound, std::size_t most, Visit&& visit);
+  /// The same, but calls visit(key, newest record). While it runs, newest() is that record's place.
+  template <class Visit>
+  bool visit_newest(std::optional<std::string_view> bound, std::size_t most, Visit&& visit);
   /// To a key of this stratum, from which next() goes on.
   void set(const record_place& at) noexcept {
     extent_ = at.extent;
@@ -240,6 +244,11 @@ class stratum_walk {
   void next_block();
   void to_last_of_block_before();
   void to_first_of_key();
+  /// Where a visit of the block from this key on ends.
+  [[nodiscard]] std::uint32_t end_in_block(const block& b, const std::optional<std::string_view>& bound,
+                                           std::size_t most) const;
+  /// Goes to the next block if this one's keys are all behind; whether it did.
+  bool leave(const block& b);
 
   const strata* of_;
   strata::range range_;
@@ -248,13 +257,36 @@ class stratum_walk {
   std::uint32_t key_ = 0;
 };
 
+inline std::uint32_t stratum_walk::end_in_block(const block& b, const std::optional<std::string_view>& bound,
+                                                std::size_t most) const {
+  constexpr std::uint32_t ahead = 8;  // so that the keys around the guess are those from this one on
+  const auto last = static_cast<std::uint32_t>(std::min<std::uint64_t>(b.keys(), key_ + most));
+  if (!bound || last == key_ || b.key(last - 1) < *bound) return last;
+  return std::clamp(b.seek(sought_key(*bound), key_ + ahead).at, key_, last);
+}
+
 template <class Visit>
 bool stratum_walk::visit_block(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
   const block b = now();
-  std::uint32_t end = b.keys();
-  if (bound && b.key(end - 1) >= *bound) end = std::max(b.seek(sought_key(*bound), key_).at, key_);
-  end = static_cast<std::uint32_t>(std::min<std::uint64_t>(end, key_ + most));
+  const std::uint32_t end = end_in_block(b, bound, most);
   for (; key_ < end; ++key_) visit(record_place{extent_, {block_, key_, b.rows_begin(key_)}});
+  return leave(b);
+}
+
+template <class Visit>
+bool stratum_walk::visit_newest(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
+  const block b = now();
+  const std::uint32_t end = end_in_block(b, bound, most);
+  b.for_each_at(version_max, key_, [&](std::string_view key, const packed_record& newest) {
+    if (key_ == end) return false;
+    visit(key, newest);
+    ++key_;
+    return true;
+  });
+  return leave(b);
+}
+
+inline bool stratum_walk::leave(const block& b) {
   if (key_ < b.keys()) return false;
   --key_;
   next();
@@ -283,28 +315,46 @@ class strata_walk {
   /// As stratum_walk::visit_block(). Precondition: this key is less than `bound`.
   template <class Visit>
   bool visit_block(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
-    for (const stratum_walk& each : walks_) {
-      if (&each == at_ || each.at_end()) continue;
-      const std::string_view key = each.key();
-      if (!bound || key < *bound) bound = key;
-    }
-    if (bound && *bound == key_) {  // several strata have it
-      visit(newest());
-      next();
-      return false;
-    }
-    const bool ends = at_->visit_block(bound, most, visit);
-    choose();
-    return ends;
+    return in_one_stratum(
+        bound, [&](stratum_walk& walk, const auto& before) { return walk.visit_block(before, most, visit); },
+        [&] { visit(newest()); });
+  }
+  /// As stratum_walk::visit_newest(). Precondition: this key is less than `bound`.
+  template <class Visit>
+  void visit_newest(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
+    in_one_stratum(
+        bound, [&](stratum_walk& walk, const auto& before) { return walk.visit_newest(before, most, visit); },
+        [&] { visit(key_, at_->newest_record()); });
   }
 
  private:
   void choose();
+  /// Calls go(walk, bound) with the stratum that has this key, as far as no other one has a key; or, if several have
+  /// it, visit_one() and goes on behind it. What `go` returns.
+  template <class Go, class VisitOne>
+  bool in_one_stratum(std::optional<std::string_view> bound, Go go, VisitOne visit_one);
 
   std::vector<stratum_walk> walks_;
   stratum_walk* at_ = nullptr;
   std::string_view key_;
 };
+
+template <class Go, class VisitOne>
+bool strata_walk::in_one_stratum(std::optional<std::string_view> bound, Go go, VisitOne visit_one) {
+  for (const stratum_walk& each : walks_) {
+    if (&each == at_ || each.at_end()) continue;
+    const std::string_view key = each.key();
+    if (!bound || key < *bound) bound = key;
+  }
+  if (bound && *bound == key_) {
+    visit_one();
+    next();
+    return false;
+  }
+  const bool ends = go(*at_, bound);
+  choose();
+  return ends;
+}
 
 /// The same, downwards.
 class strata_walk_back {

@@ -10,6 +10,7 @@
 #include "base/threads.hpp"
 #include "icecore/snapshot.hpp"
 #include "store/engine.hpp"
+#include "store/read/layered_walk.hpp"
 #include "store/read/scan.hpp"
 
 namespace icecore {
@@ -52,6 +53,8 @@ class parts_in_key_order {
     detail::for_each_block(*core_, *links_, parts_[part], std::move(visit));
   }
   [[nodiscard]] const scan_bounds& bounds(std::size_t part) const noexcept { return parts_[part]; }
+  /// Precondition: the store has strata.
+  [[nodiscard]] auto walk(version at) const { return detail::layered_walk<Engine>(*core_, kept_, at); }
 
  private:
   const Engine* core_;
@@ -100,58 +103,57 @@ class shown_block {
   std::span<const link> records_;
 };
 
-/// Of a store with packed versions: rows of packed blocks, or what links lead to.
-class shown_items {
+/// Items that a walk through a store with packed versions has read.
+class walked_items {
  public:
-  static constexpr std::size_t capacity = index::block::capacity;
-
-  template <class Engine>
-  void take(const Engine& core, std::span<const link> records) {
-    for (const link l : records) add(detail::key_of_record(core, l), core.value_of(l));
-  }
-  void add(std::string_view key, std::string_view value) noexcept { items_[size_++] = {key, value}; }
-  void clear() noexcept { size_ = 0; }
-  [[nodiscard]] bool full() const noexcept { return size_ == capacity; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  explicit walked_items(std::span<const item> items) noexcept : items_(items) {}
+  [[nodiscard]] std::size_t size() const noexcept { return items_.size(); }
   [[nodiscard]] std::string_view key(std::size_t i) const noexcept { return items_[i].key; }
   [[nodiscard]] std::string_view value(std::size_t i) const noexcept { return items_[i].value; }
-  [[nodiscard]] static bool is_lost(std::size_t /*i*/) noexcept { return false; }  // take() has read it
+  [[nodiscard]] static bool is_lost(std::size_t /*i*/) noexcept { return false; }  // the walk has read its value
 
  private:
-  std::array<item, capacity> items_;
-  std::size_t size_ = 0;
+  std::span<const item> items_;
 };
 
-/// Calls visit(items) for consecutive items of one part in version `at`, until it returns false. Where nothing was
-/// written since a store was compacted into one stratum, blocks of packed records are read without links.
+/// The items of one part, of a store whose versions are all packed in one stratum. Blocks that show nothing are not
+/// read.
+template <class Visit>
+void visit_stratum(const stratum::strata& all, version at, const scan_bounds& bounds, Visit visit) {
+  std::array<item, detail::items_ahead::capacity> items;
+  std::size_t size = 0;
+  bool goes_on = true;
+  all.for_each_at(at, bounds.from, [&](std::string_view key, const stratum::packed_record& r) {
+    if (bounds.beyond(key)) return false;
+    if (r.is_removal()) return true;
+    items[size++] = {key, r.value};
+    if (size < items.size()) return true;
+    size = 0;
+    return goes_on = visit(walked_items(items));
+  });
+  if (goes_on && size > 0) visit(walked_items(std::span(items).first(size)));
+}
+
+/// Calls visit(items) for consecutive items of one part in version `at`, until it returns false.
 template <class Engine, class Parts, typename Visit>
 void visit_part(const Engine& core, version at, const Parts& parts, std::size_t part, Visit visit) {
   if constexpr (Engine::is_layered) {
-    shown_items items;
+    const scan_bounds& bounds = parts.bounds(part);
     // Asked as a walk asks it: the index counts a key only after a record of this version may have been stamped (H3).
     index::block young;
     core.index().seek_first(young);
-    if (young.size == 0 && core.packed()->all().size() == 1) {
-      const scan_bounds& bounds = parts.bounds(part);
-      bool goes_on = true;
-      core.packed()->for_each_at(at, bounds.from, [&](std::string_view key, const stratum::packed_record& r) {
-        if (bounds.beyond(key)) return false;
-        if (r.is_removal()) return true;
-        items.add(key, r.value);
-        if (!items.full()) return true;
-        goes_on = visit(items);
-        items.clear();
-        return goes_on;
-      });
-      if (goes_on && items.size() > 0) visit(items);
-      return;
+    if (young.size == 0 && core.packed()->all().size() == 1) return visit_stratum(*core.packed(), at, bounds, visit);
+    auto walk = parts.walk(at);
+    walk.seek(bounds.from);
+    for (bool ends = false; !ends && walk.read(detail::items_ahead::capacity);) {
+      std::span<const item> items = walk.items();
+      if (bounds.beyond(items.back().key)) {
+        const auto behind = std::ranges::lower_bound(items, bounds.to, {}, &item::key);
+        items = items.first(static_cast<std::size_t>(behind - items.begin()));
+        ends = true;
+      }
+      if (!items.empty() && !visit(walked_items(items))) return;
     }
-    parts.for_each_block(part, [&](const detail::walked_entries& entries) {
-      std::array<link, index::block::capacity> visible;
-      items.clear();
-      items.take(core, std::span(visible).first(detail::visible_records(core, entries, at, visible)));
-      return visit(items);
-    });
   } else {
     parts.for_each_block(part, [&](const detail::walked_entries& entries) {
       std::array<link, index::block::capacity> visible;

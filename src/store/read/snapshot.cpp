@@ -1,11 +1,13 @@
 #include "icecore/snapshot.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/raise.hpp"
 #include "icecore/history.hpp"
 #include "store/engine.hpp"
+#include "store/read/layered_walk.hpp"
 #include "store/read/scan.hpp"
 
 namespace icecore {
@@ -26,10 +28,39 @@ key_bounds key_bounds::of_prefix(std::string_view prefix) {
 /// Loads index blocks into a cursor. Keeps the block's first entry even if none of the block is visible, because the
 /// walk back continues from it.
 template <class Engine>
-struct [[gnu::visibility("hidden")]] cursor::access {
+struct [[gnu::visibility("hidden")]] cursor::index_access {
   const Engine& core;
   cursor& c;
 
+  void seek_first() const {
+    index::block b;
+    links().seek_first(b);
+    first_of(b, [](std::string_view) { return true; });
+  }
+  void seek_last() const {
+    index::block b;
+    links().seek_last(b);
+    if (b.size == 0) return;
+    detail::prefetch_entries(core, detail::entries_of(b));
+    take(b);
+    if (c.visible_.empty()) return backward(core.key_of(c.first_entry_));
+    show(c.visible_.size() - 1);
+  }
+  void seek(std::string_view key) const {
+    index::block b;
+    links().seek(key, b);
+    first_of(b, [key](std::string_view k) { return k >= key; });
+  }
+  void seek_after(std::string_view key) const {
+    index::block b;
+    links().seek(key, b);
+    first_of(b, [key](std::string_view k) { return k > key; });
+  }
+  void seek_before(std::string_view key) const { backward(key); }
+  void next() const { c.position_ + 1 < c.visible_.size() ? show(c.position_ + 1) : forward(); }
+  void previous() const { c.position_ > 0 ? show(c.position_ - 1) : backward(core.key_of(c.first_entry_)); }
+
+ private:
   [[nodiscard]] const index::ordered_links& links() const { return detail::in_key_order(core, c.sorted_); }
 
   /// `coming` is the block that the walk probably comes to next.
@@ -45,8 +76,7 @@ struct [[gnu::visibility("hidden")]] cursor::access {
 
   void show(std::size_t position) const {
     c.position_ = position;
-    const link l = c.visible_[position];
-    c.current_ = detail::item_of(core, l);
+    c.current_ = detail::item_of(core, c.visible_[position]);
     c.valid_ = true;
   }
 
@@ -99,6 +129,80 @@ struct [[gnu::visibility("hidden")]] cursor::access {
   }
 };
 
+/// Reads items into a cursor: forward by a walk, backward by the links of a block.
+template <class Engine>
+struct [[gnu::visibility("hidden")]] cursor::layered_access {
+  const Engine& core;
+  cursor& c;
+
+  void seek_first() const { seek({}); }
+  void seek_last() const {
+    index::block b;
+    links().seek_last(b);
+    if (b.size > 0 && !last_of(b)) seek_before(core.key_of(b.entries.front()));
+  }
+  void seek(std::string_view key) const {
+    constexpr unsigned of_a_find = 4;  // a reader that wants one item reads few in vain
+    walk().seek(key);
+    c.forward_ = of_a_find;
+    read_on();
+  }
+  void seek_after(std::string_view key) const {
+    std::string behind(key);
+    behind.push_back('\0');
+    seek(behind);
+  }
+  void seek_before(std::string_view key) const {
+    index::block b;
+    do {
+      if (!links().block_before(key, b)) return;
+      key = core.key_of(b.entries.front());
+    } while (!last_of(b));
+  }
+  /// Behind the items ahead.
+  void next() const {
+    if (*c.ahead_ == nullptr || c.forward_ == 0) return seek_after(c.current_.key);
+    read_on();
+  }
+  void previous() const {
+    if (*c.ahead_ == nullptr || c.position_ == 0) return seek_before(c.current_.key);
+    show(c.position_ - 1);
+  }
+
+ private:
+  using walk_type = detail::layered_walk<Engine>;
+
+  [[nodiscard]] const index::ordered_links& links() const { return detail::in_key_order(core, c.sorted_); }
+  /// A cursor's engine, and so its type, is always the same.
+  [[nodiscard]] walk_type& walk() const {
+    auto& kept = *c.ahead_;
+    if (kept == nullptr) {
+      static_cast<void>(links());  // makes what is sorted
+      kept = std::make_shared<walk_type>(core, c.sorted_, c.at_);
+    }
+    return static_cast<walk_type&>(*kept);
+  }
+  void show(std::size_t position) const {
+    c.position_ = position;
+    c.current_ = (*c.ahead_)->items()[position];
+    c.valid_ = true;
+  }
+  void read_on() const {
+    constexpr unsigned grows = 2;
+    if (!walk().read(c.forward_)) return;
+    c.forward_ = std::min(grows * c.forward_, static_cast<unsigned>(walk_type::capacity));
+    show(0);
+  }
+  [[nodiscard]] bool last_of(const index::block& b) const {
+    detail::prefetch_entries(core, detail::entries_of(b));
+    walk().take(detail::entries_of(b));
+    c.forward_ = 0;
+    const std::size_t count = walk().items().size();
+    if (count > 0) show(count - 1);
+    return count > 0;
+  }
+};
+
 /// The store, for a move. The cursor is invalid until the move succeeds, so it is invalid if the move throws.
 const detail::store_core& cursor::begin_move() {
   valid_ = false;
@@ -107,50 +211,48 @@ const detail::store_core& cursor::begin_move() {
 
 /// Calls `move` with the cursor's access to the store.
 template <typename Move>
-void cursor::go(Move move) {
-  detail::with_engine(begin_move(), [&]<class Engine>(const Engine& engine) { move(access<Engine>{engine, *this}); });
-}
-
-void cursor::seek_first() {
-  index::block b;
-  detail::in_key_order(begin_move(), sorted_).seek_first(b);
-  go([&](const auto& a) { a.first_of(b, [](std::string_view) { return true; }); });
-}
-
-void cursor::seek_last() {
-  index::block b;
-  detail::in_key_order(begin_move(), sorted_).seek_last(b);
-  if (b.size == 0) return;
-  go([&](const auto& a) {
-    detail::prefetch_entries(a.core, detail::entries_of(b));
-    a.take(b);
-    if (visible_.empty()) return a.backward(a.core.key_of(first_entry_));
-    a.show(visible_.size() - 1);
+void cursor::go(const detail::store_core& core, Move move) {
+  detail::with_engine(core, [&]<class Engine>(const Engine& engine) {
+    if constexpr (Engine::is_layered) {
+      move(layered_access<Engine>{engine, *this});
+    } else {
+      move(index_access<Engine>{engine, *this});
+    }
   });
 }
 
+void cursor::seek_first() {
+  go(begin_move(), [](const auto& a) { a.seek_first(); });
+}
+
+void cursor::seek_last() {
+  go(begin_move(), [](const auto& a) { a.seek_last(); });
+}
+
 void cursor::seek(std::string_view key) {
-  index::block b;
-  detail::in_key_order(begin_move(), sorted_).seek(key, b);
-  go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k >= key; }); });
+  go(begin_move(), [key](const auto& a) { a.seek(key); });
 }
 
 void cursor::seek_after(std::string_view key) {
-  index::block b;
-  detail::in_key_order(begin_move(), sorted_).seek(key, b);
-  go([&](const auto& a) { a.first_of(b, [key](std::string_view k) { return k > key; }); });
+  go(begin_move(), [key](const auto& a) { a.seek_after(key); });
 }
 
 void cursor::seek_before(std::string_view key) {
-  go([&](const auto& a) { a.backward(key); });
+  go(begin_move(), [key](const auto& a) { a.seek_before(key); });
 }
 
 void cursor::next() {
-  go([&](const auto& a) { position_ + 1 < visible_.size() ? a.show(position_ + 1) : a.forward(); });
+  const detail::store_core& core = begin_move();
+  if (const auto& ahead = *ahead_; ahead != nullptr && position_ + 1 < ahead->items().size()) {
+    current_ = ahead->items()[++position_];
+    valid_ = true;
+    return;
+  }
+  go(core, [](const auto& a) { a.next(); });
 }
 
 void cursor::previous() {
-  go([&](const auto& a) { position_ > 0 ? a.show(position_ - 1) : a.backward(a.core.key_of(first_entry_)); });
+  go(begin_move(), [](const auto& a) { a.previous(); });
 }
 
 // ---- Range ----

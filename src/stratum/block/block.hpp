@@ -114,7 +114,7 @@ class block {
     [[nodiscard]] version stamped(std::uint64_t at) const noexcept {
       return least_ + ((word_at(at_ + at) & version_mask_) >> format::packed_kind_bits);
     }
-    [[nodiscard]] read_row read(std::uint64_t at) const noexcept {
+    [[nodiscard, gnu::always_inline]] read_row read(std::uint64_t at) const noexcept {
       const std::uint64_t word = word_at(at_ + at) & version_mask_;
       const version stamped = least_ + (word >> format::packed_kind_bits);
       const auto kind = static_cast<format::packed_kind>(word & kind_mask);
