@@ -124,7 +124,7 @@ int icecore_compact(const char* path, const icecore_options* options, int whole,
                     icecore_progress_function on_progress, void* progress_context, icecore_compaction_report* report);
 /* The same for a store that this process has open, while threads go on to read and write: store.hpp says what stays
  * valid, and when space is given back. `level`: 0, or that of zstd, 1 to 19. `bytes_per_second`: written at most, on
- * average; 0: no limit. ICECORE_INVALID_ARGUMENT if processes share the store. */
+ * average; 0: no limit. ICECORE_INVALID_ARGUMENT in a process that is attached. */
 int icecore_compact_open(icecore_store* store, int whole, unsigned threads, int level, uint64_t bytes_per_second,
                          icecore_progress_function on_progress, void* progress_context,
                          icecore_compaction_report* report);

@@ -25,16 +25,29 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) noexce
 }
 
 /// What the arena in a file has reserved; a process that attaches must reserve as much.
-std::uint64_t reserved_in(int file) {
+std::uint64_t reserved_in(int file, std::uint64_t offset) {
   std::uint64_t reserved = 0;
   const bool is_one = arena::content_of(file) == arena::content::an_arena;
-  if (!is_one || pread(file, &reserved, sizeof reserved, 0) != sizeof reserved) throw std::bad_alloc();
+  const auto at = static_cast<off_t>(offset);
+  if (!is_one || pread(file, &reserved, sizeof reserved, at) != sizeof reserved || reserved == 0 ||
+      reserved > reach_bytes)
+    throw std::bad_alloc();
   return reserved;
+}
+
+/// Asks the kernel who else locks these bytes. An error counts as somebody.
+bool is_locked_by_others(int descriptor, std::uint64_t first, std::uint64_t count) noexcept {
+  struct flock l {};
+  l.l_type = F_WRLCK;
+  l.l_whence = SEEK_SET;
+  l.l_start = static_cast<off_t>(first);
+  l.l_len = static_cast<off_t>(count);
+  return fcntl(descriptor, F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
 }
 
 }  // namespace
 
-arena::arena(const arena_options& options) {
+arena::arena(const arena_options& options) : offset_(options.file_offset) {
   std::uint64_t reserved = 0;
   if (options.file >= 0) {
     file_ = fcntl(options.file, F_DUPFD_CLOEXEC, 0);
@@ -43,7 +56,7 @@ arena::arena(const arena_options& options) {
   }
   try {
     if (options.attach) {
-      reserve(round_up(reserved_in(file_), commit_min_bytes), options);
+      reserve(round_up(reserved_in(file_, offset_), commit_min_bytes), options);
       return;
     }
     reserved = round_up(std::min(options.size_max_bytes, reach_bytes), commit_min_bytes);
@@ -107,8 +120,8 @@ void arena::reserve(std::uint64_t bytes, const arena_options& options) {
   mapping_bytes_ = with_room;
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
   base_ = mapping_ + (round_up(address, huge_page_bytes) - address);
-  if (file_ >= 0 &&
-      mmap(base_, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_, 0) == MAP_FAILED) {
+  if (file_ >= 0 && mmap(base_, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_,
+                         static_cast<off_t>(offset_)) == MAP_FAILED) {
     munmap(mapping_, mapping_bytes_);
     mapping_ = nullptr;
     throw std::bad_alloc();
@@ -123,7 +136,8 @@ void arena::back(std::uint64_t from, std::uint64_t bytes) const {
   if (file_ < 0) {
     failed = mprotect(base_ + from, bytes, PROT_READ | PROT_WRITE);
   } else {  // a full memory file system is an error here, not a SIGBUS later
-    while (failed == EINTR) failed = posix_fallocate(file_, static_cast<off_t>(from), static_cast<off_t>(bytes));
+    while (failed == EINTR)
+      failed = posix_fallocate(file_, static_cast<off_t>(offset_ + from), static_cast<off_t>(bytes));
   }
   if (failed != 0) throw std::bad_alloc();
 }
@@ -144,12 +158,43 @@ void arena::hold(unsigned number) const {
 bool arena::is_held(unsigned number) const noexcept {
   // a process does not conflict with its own lock, so the kernel would report that no process holds it
   if (file_ < 0 || number == own_.load(std::memory_order_relaxed)) return true;  // relaxed: as in hold()
-  struct flock l {};
-  l.l_type = F_WRLCK;
-  l.l_whence = SEEK_SET;
-  l.l_start = number;
-  l.l_len = 1;
-  return fcntl(locks_->get(), F_OFD_GETLK, &l) != 0 || l.l_type != F_UNLCK;
+  return is_locked_by_others(locks_->get(), number, 1);
+}
+
+bool arena::others_lock(std::uint64_t first, std::uint64_t count) const noexcept {
+  return file_ >= 0 && count != 0 && is_locked_by_others(locks_->get(), first, count);
+}
+
+arena_options arena::sibling_options(std::uint32_t number, bool huge_pages) const noexcept {
+  const std::uint64_t apart = round_up(head().reserved, huge_page_bytes);
+  return {.huge_pages = huge_pages,
+          .size_max_bytes = head().reserved,
+          .file = file_,
+          .locks = locks_->get(),
+          .file_offset = number * apart};
+}
+
+std::shared_ptr<arena> arena::make_sibling(std::uint32_t number, bool huge_pages) const {
+  clear_sibling(number);
+  auto made = std::make_shared<arena>(sibling_options(number, huge_pages));
+  made->hold(process());
+  return made;
+}
+
+std::shared_ptr<arena> arena::attach_sibling(std::uint32_t number, bool huge_pages) const {
+  arena_options how = sibling_options(number, huge_pages);
+  how.attach = true;
+  auto there = std::make_shared<arena>(how);
+  there->hold(process());
+  return there;
+}
+
+void arena::clear_sibling(std::uint32_t number) const noexcept {
+  const arena_options of = sibling_options(number, false);
+  const std::uint64_t bytes = round_up(of.size_max_bytes, huge_page_bytes);
+  // A memory file system can always do it.
+  static_cast<void>(fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(of.file_offset),
+                              static_cast<off_t>(bytes)));
 }
 
 arena_ref arena::allocate(std::uint64_t bytes) {

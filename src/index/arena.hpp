@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/background/memory_ahead.hpp"
@@ -48,6 +49,8 @@ struct arena_options {
   int locks = -1;
   /// The file holds an arena already, made by another process.
   bool attach = false;
+  /// Where in the file the arena begins.
+  std::uint64_t file_offset = 0;
 };
 
 class arena final : public memory_ahead {
@@ -102,6 +105,16 @@ class arena final : public memory_ahead {
   /// Whether the process that holds `number` is still alive.
   [[nodiscard]] bool is_held(unsigned number) const noexcept;
 
+  // ---- Further arenas in the file of a shared one, each as large at most, one behind the other ----
+  /// Makes the one of this number, from 1 on: empty, in place of what was there. Throws as the constructor.
+  [[nodiscard]] std::shared_ptr<arena> make_sibling(std::uint32_t number, bool huge_pages) const;
+  /// The one that another process has made.
+  [[nodiscard]] std::shared_ptr<arena> attach_sibling(std::uint32_t number, bool huge_pages) const;
+  /// Gives its memory back to the file system. No process uses it.
+  void clear_sibling(std::uint32_t number) const noexcept;
+  /// Whether another process holds one of these bytes of the file's locks, which lie behind those of hold().
+  [[nodiscard]] bool others_lock(std::uint64_t first, std::uint64_t count) const noexcept;
+
   /// Bytes allocated so far.
   // Relaxed: a statistic, it orders nothing.
   [[nodiscard]] std::uint64_t used_bytes() const noexcept { return head().used.load(std::memory_order_relaxed); }
@@ -136,6 +149,7 @@ class arena final : public memory_ahead {
     return used < least ? 0 : used / 8 > commit_max_bytes ? commit_max_bytes : used / 8 < least ? least : used / 8;
   }
   void back(std::uint64_t from, std::uint64_t bytes) const;
+  [[nodiscard]] arena_options sibling_options(std::uint32_t number, bool huge_pages) const noexcept;
   void commit(std::uint64_t end);
 
   std::byte* base_ = nullptr;     ///< aligned to a huge page
@@ -143,6 +157,7 @@ class arena final : public memory_ahead {
   std::uint64_t mapping_bytes_ = 0;
   std::atomic<std::uint64_t> touched_{0};           // up to here; only make_ready() writes it
   int file_ = -1;                                   ///< a descriptor that this arena owns
+  std::uint64_t offset_ = 0;                        ///< where it begins in the file
   std::optional<lock_descriptor> locks_;            ///< of the same file
   mutable std::atomic<std::uint32_t> own_{nobody};  ///< the number this process holds
   static constexpr std::uint32_t nobody = ~std::uint32_t{0};

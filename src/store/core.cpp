@@ -33,6 +33,8 @@ namespace icecore::detail {
 store_core::store_core(store_parts&& parts, heads_kind heads, const history_base& records, const entry_keys& keys,
                        index::ordered_index& index, tag_catalog& catalog)
     : opened_(parts.store),
+      generation_(parts.generation),
+      views_(std::move(parts.views)),
       pool_(opened_->pool.get()),
       persist_(&pool_->persist()),
       clock_(opened_->clock.get()),
@@ -61,7 +63,8 @@ store_core::store_core(store_parts&& parts, heads_kind heads, const history_base
       findings_(std::move(parts.findings)),
       stand_ins_(std::move(parts.stand_ins)),
       accepts_damage_(parts.accepts_damage),
-      attached_(parts.attached) {
+      attached_(parts.attached),
+      shared_as_(std::move(parts.shared_as)) {
   if (packed_ != nullptr) {
     packed_links_.emplace(index, records.space(), *packed_);
     if (packed_->frames() != nullptr) packed_->frames()->watch(&opened_->pins);
@@ -84,6 +87,9 @@ store_parts store_core::parts_of_next() const {
   const format::root root = pool_->roots().read();
   static_assert(sizeof parts.hash_seed == sizeof root.hash_seed);
   std::memcpy(parts.hash_seed.data(), root.hash_seed, sizeof root.hash_seed);
+  parts.attached = attached_;
+  parts.shared_as = shared_as_;
+  parts.generation = generation_ + 1;
   parts.recovery_seconds = recovery_seconds_;
   parts.recovered_from_crash = recovered_from_crash_;
   parts.recovered_instantly = took_index_over_;
@@ -101,6 +107,7 @@ pin_table::memory store_core::memory_of_views() const {
   pin_table::memory found;
   for (const pool* p : pool_->files()) found.push_back(p->memory());
   if (stand_ins_ != nullptr) found.push_back(stand_ins_);
+  if (views_ != nullptr) found.push_back(views_);
   for (std::uint32_t i = 0; packed_ != nullptr && i < packed_->extents(); ++i) {
     if (auto inflated = packed_->extent_at(i).inflated_memory()) found.push_back(std::move(inflated));
   }
@@ -191,6 +198,7 @@ statistics store_core::stats() const {
   std::uint64_t free_in_segments = 0;
   {
     const writer_set::gate stopped(*writers_);
+    require_current();
     totals = young_totals();
     for (const auto& p : writers_->segment_tails()) free_in_segments += p.space();
   }

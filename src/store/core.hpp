@@ -70,6 +70,9 @@ struct store_parts {
   std::shared_ptr<std::byte[]> stand_ins;  ///< stand for lost records: histories link into them
   bool accepts_damage = false;
   bool attached = false;                          ///< another process has opened the store and shares it
+  std::filesystem::path shared_as;                ///< where this process shares it; empty if it does not
+  std::uint64_t generation = 1;                   ///< the young generation's number
+  std::shared_ptr<const void> views;              ///< in a process that is attached: what keeps that generation
   bool beside_writer = false;                     ///< another process writes the store, and does not know of this one
   manifest packing;                               ///< which extents are part of the store
   std::unique_ptr<const stratum::strata> packed;  ///< these; null if there are none
@@ -200,6 +203,12 @@ class [[gnu::visibility("hidden")]] store_core {
   // ---- The parts ----
   /// What views of keys and values lead into.
   [[nodiscard]] pin_table::memory memory_of_views() const;
+  /// The number of its young generation.
+  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
+  /// Under the gate: throws engine_is_behind if another process has replaced this engine.
+  void require_current() const {
+    if (attached_ && generation_ != writers_->generation()) throw engine_is_behind();
+  }
   /// Which engine this is. Only with_engine() and with_writer() call it.
   [[nodiscard]] heads_kind heads() const noexcept { return heads_; }
   [[nodiscard]] const history_base& records() const noexcept { return *records_; }
@@ -224,7 +233,7 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] opened_store& opened() const noexcept { return *opened_; }
   /// A pin on the store's current engine, without a call. Whoever reads what is packed holds one, even if no view is
   /// left afterwards. It is for who knows that this engine is the current one; others: opened_store::hold().
-  [[nodiscard, gnu::always_inline]] pin take_pin() const noexcept { return opened_->take_pin(); }
+  [[nodiscard, gnu::always_inline]] pin take_pin() const noexcept { return opened_->pins.take(); }
   [[nodiscard]] pool_set& the_pool() const noexcept { return *pool_; }
   /// As options::grow_in_background says. Before any other thread uses the store.
   void grow_in_background();
@@ -311,6 +320,8 @@ class [[gnu::visibility("hidden")]] store_core {
   }
 
   opened_store* opened_;
+  std::uint64_t generation_;
+  std::shared_ptr<const void> views_;  // before what it keeps, which so ends first
   // What it owns, for all engines:
   pool_set* pool_;
   persistence* persist_;  // the pool's
@@ -397,11 +408,23 @@ class [[gnu::visibility("hidden")]] store_core {
   std::filesystem::path shared_as_;  // where this process shares it; empty if it does not
 };
 
-inline held_engine opened_store::hold() const {
-  pin holds = take_pin();
-  // E2. The engines are this store's own, and not const
-  auto& engine = const_cast<store_core&>(holds.core());
-  return {std::move(holds), engine};
+inline bool opened_store::is_behind(const store_core& engine) const noexcept {
+  return follows_ && engine.generation() != writers->generation();
 }
+
+inline held_engine opened_store::hold() const {
+  for (;;) {
+    {
+      pin holds = pins.take();
+      // E2. The engines are this store's own, and not const
+      auto& engine = const_cast<store_core&>(holds.core());
+      if (!is_behind(engine)) [[likely]]
+        return {std::move(holds), engine};
+    }
+    const_cast<opened_store*>(this)->follow();  // its engines follow what others do; the store is the same
+  }
+}
+
+inline pin opened_store::take_pin() const { return hold().holds(); }
 
 }  // namespace icecore::detail

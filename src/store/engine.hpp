@@ -383,10 +383,17 @@ decltype(auto) with_writer(store_core& core, const writer& w, F&& f) {
 template <class F>
 decltype(auto) with_writer(opened_store& store, F&& f) {
   store.check_may_lease();
-  const writer_lease w(*store.writers);
-  store_core& core = store.current();  // E1
-  core.check_still_usable();
-  return with_writer(core, *w, std::forward<F>(f));
+  for (;;) {
+    {
+      const writer_lease w(*store.writers);
+      if (!store.is_behind()) [[likely]] {
+        store_core& core = store.current();  // E1
+        core.check_still_usable();
+        return with_writer(core, *w, std::forward<F>(f));
+      }
+    }
+    store.follow();
+  }
 }
 
 version apply(opened_store& store, const batch& operations);

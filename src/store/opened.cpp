@@ -8,6 +8,7 @@
 namespace icecore::detail {
 
 opened_store::~opened_store() {
+  following_in_background_.reset();
   automatic.reset();
   if (last_ != nullptr) last_->close_in_destructor();
   settled.reset();
@@ -16,6 +17,8 @@ opened_store::~opened_store() {
     pool->end_background_growth();
     for (class pool* p : pool->files()) p->give_up_growth();
   }
+  // Who packs the store looks for views of processes that are attached. Others that come later know only of viewers.
+  if (follows_ && pool != nullptr && pins.live() != 0) pool->file().begin_to_view();
   pins.retire();
   replaced_.clear();
   last_.reset();
@@ -26,11 +29,13 @@ void opened_store::begin(std::unique_ptr<store_core> first) {
   last_ = std::move(first);
   reads_only_ = last_->read_only();
   // opening has made all that it found durable
+  if (writers != nullptr) writers->when_gate_holder_died([this] { complete_change_of_dead(); });
   if (synced != nullptr) synced->begin(clock->now() - 1, [this] { hold()->sync(); });
   current_.store(last_.get(), std::memory_order_release);  // release: pairs with current()
 }
 
 void opened_store::close() {
+  following_in_background_.reset();
   automatic.reset();
   last_->close();
 }

@@ -17,6 +17,9 @@
 //   E3. A reader's version is closed before the reader takes its pin. So all records of that version lie in the stack
 //   of
 //       the engine that it holds: what is written later, in another stack, belongs to later versions.
+//       In a process that is attached, another process replaces the engine, and this one follows: a call takes the pin,
+//       or leases a writer, and then looks whether the engine's generation is the current one (store/sharing/). So E1
+//       to E3 hold there, too.
 //   E4. Tags, the clock, writers, syncs and certificates belong to the store and not to an engine: any engine that a
 //       pin holds may be asked for them.
 #pragma once
@@ -24,11 +27,14 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 #include <vector>
 
+#include "base/background/ticker.hpp"
 #include "base/locks/group_commit.hpp"
+#include "base/locks/lock_descriptor.hpp"
 #include "base/threads.hpp"
 #include "history/clock.hpp"
 #include "history/durable_point.hpp"
@@ -81,9 +87,10 @@ class [[gnu::visibility("hidden")]] opened_store {
   /// Ends the session: store_core::close(). Nothing else runs.
   void close();
   /// A pin on the current engine.
-  [[nodiscard, gnu::always_inline]] pin take_pin() const noexcept { return pins.take(); }
+  [[nodiscard, gnu::always_inline]] pin take_pin() const;
   [[nodiscard, gnu::always_inline]] held_engine hold() const;
-  /// The current engine: for who has leased a writer (E1), or knows that nothing replaces it.
+  /// The current engine: for who has leased a writer (E1) and found that it is not behind, or knows that nothing
+  /// replaces it.
   [[nodiscard]] store_core& current() const noexcept {
     return *current_.load(std::memory_order_acquire);  // acquire: the engine is complete
   }
@@ -96,7 +103,18 @@ class [[gnu::visibility("hidden")]] opened_store {
     if (reads_only_ || made_in_ != fork_generation()) [[unlikely]]
       refuse_lease();
   }
-  /// Makes `next` the current engine. The gate is shut.
+  /// For who has leased a writer: whether this process has to follow() before it writes, without the writer.
+  [[nodiscard, gnu::always_inline]] bool is_behind() const noexcept {
+    // acquire: the engine of that number is current()
+    return follows_ && followed_.load(std::memory_order_acquire) != writers->generation();
+  }
+  /// Makes the engine of the generation that takes the writes the current one.
+  void follow();
+  /// In a process that is attached, whose first engine is of this generation.
+  void begin_following(std::uint64_t number);
+  /// For the next holder of the gate whose last one was killed.
+  void complete_change_of_dead();
+  /// Makes `next` the current engine. The gate is shut, or this process follows another one.
   void replace(std::unique_ptr<store_core> next);
   /// Ends the engines of before on which no pin is left. Returns whether there is none of them any more.
   bool drop_replaced();
@@ -120,6 +138,9 @@ class [[gnu::visibility("hidden")]] opened_store {
   std::unique_ptr<settled_point> settled;  ///< null unless readers beside this process learn what is settled
   version_ranges lost;                     ///< changes only while no other thread uses the store
   group_commit deferred_syncs;
+  std::mutex told_tags_mutex;  ///< held by who appends to the tags that processes tell each other
+  /// For generation_view, in a process that is attached: the shared file's, opened once more.
+  std::shared_ptr<const lock_descriptor> view_locks;
   std::mutex tag_mutex;  ///< held by each tag that writes a record or syncs, and by who takes in what others wrote
   /// Held by who compares an engine with what writers have written: alone by who replaces the engine.
   mutable std::shared_mutex replacing;
@@ -127,6 +148,8 @@ class [[gnu::visibility("hidden")]] opened_store {
   /// What a compaction has replaced, and views of this process, or readers beside it, may still look at; under
   /// `compacting`. The next compaction, or the next opening, gives it back.
   std::vector<segment> replaced_space;
+  /// The arenas in the shared file that hold indexes of generations before the current one; under `compacting`.
+  std::vector<std::uint32_t> replaced_arenas;
   std::atomic<std::uint32_t> extents_made{0};  ///< by compactions of this session: each has a seed of its own
   std::mutex companion_mutex;
   std::unique_ptr<store_companion> companion;
@@ -135,9 +158,14 @@ class [[gnu::visibility("hidden")]] opened_store {
 
  private:
   [[noreturn]] void refuse_lease() const;
+  void follow_in_background();
+  [[nodiscard, gnu::always_inline]] bool is_behind(const store_core& engine) const noexcept;
 
   std::atomic<store_core*> current_{nullptr};
   bool reads_only_ = false;
+  bool follows_ = false;                    // this process is attached
+  std::atomic<std::uint64_t> followed_{0};  // the generation of current_, or of one before it
+  std::mutex following_;                    // held by who follows
   std::uint64_t made_in_ = fork_generation();
   std::mutex engines_mutex_;  // of what follows
   struct numbered {
@@ -146,6 +174,10 @@ class [[gnu::visibility("hidden")]] opened_store {
   };
   std::vector<numbered> replaced_;
   std::unique_ptr<store_core> last_;  // the current one
+  std::optional<ticking_task> following_in_background_;
 };
+
+/// Thrown under the gate by who finds that its engine is not the current one.
+struct engine_is_behind {};
 
 }  // namespace icecore::detail

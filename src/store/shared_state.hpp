@@ -8,6 +8,7 @@
 #include "store/feed/made_tags.hpp"
 #include "store/persistent/durable_media.hpp"
 #include "store/query_readers.hpp"
+#include "store/sharing/generations.hpp"
 #include "store/write/writer.hpp"
 
 namespace icecore::detail {
@@ -36,6 +37,7 @@ struct shared_state {
   made_tags tags;            ///< all of them
   process_lock queries;      ///< of kept queries: held while their segments and runners change (query_space)
   query_readers readers;
+  shared_generations generations;
 
   shared_state() {
     for (pool_space& space : spaces) {
@@ -45,7 +47,7 @@ struct shared_state {
     }
     writers.gate.raises(poisoned);
     writers.recovering.raises(poisoned);
-    writers.open_list.lock.raises(poisoned);
+    for (open_segments::state& list : writers.open_lists) list.lock.raises(poisoned);
     writers.filled.lock().raises(poisoned);
     durable.segments.lock.raises(poisoned);
     durable.heads.raises(poisoned);

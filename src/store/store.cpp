@@ -90,6 +90,25 @@ version store::durable_version() const {
   return std::min(durable, c->clock().now() - 1);
 }
 
+namespace {
+
+/// Calls `f` with the current engine, which is not replaced meanwhile by a thread of this process. `f` calls
+/// require_current() under the gate.
+template <class F>
+auto with_current(detail::opened_store& store, F f) {
+  store.check_usable();
+  for (;;) {
+    static_cast<void>(store.hold());  // follows
+    const std::shared_lock same_engine(store.replacing);
+    try {
+      return f(store.current());
+    } catch (const detail::engine_is_behind&) {  // another process has packed the store since
+    }
+  }
+}
+
+}  // namespace
+
 icecore::checkpoint store::checkpoint() const {
   opened().check_usable();
   const std::shared_lock same_engine(opened().replacing);
@@ -219,17 +238,13 @@ void store::resume_compaction() {
 
 durability_info store::durability() const { return opened().pool->durability(); }
 statistics store::stats() const {
-  opened().check_usable();
-  const std::shared_lock same_engine(opened().replacing);
-  return opened().current().stats();  // no pin: it counts them
+  return with_current(opened(), [](const auto& core) { return core.stats(); });  // no pin: it counts them
 }
 bool store::read_only() const { return opened().hold()->read_only(); }
 bool store::beside_writer() const { return opened().hold()->beside_writer(); }
 const std::filesystem::path& store::path() const { return opened().pool->file().path(); }
 verify_report store::verify(const progress_function& on_progress) const {
-  opened().check_usable();
-  const std::shared_lock same_engine(opened().replacing);
-  return opened().hold()->verify(on_progress);
+  return with_current(opened(), [&](const auto& core) { return core.verify(on_progress); });
 }
 
 }  // namespace icecore

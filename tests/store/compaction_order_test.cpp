@@ -132,7 +132,8 @@ TEST(CompactionOrder, who_finds_a_writer_without_a_range_learns_that_ranges_do_n
   for (version v = 1; v < 20'000; ++v) {
     {
       const writer_set::gate stopped(writers);
-      writers.begin_generation(writers.segment_tails(), v);
+      writers.prepare_generation(writers.segment_tails());
+      writers.begin_generation(writers.generation() + 1, v);
     }
     write(v + 1);
   }

@@ -385,7 +385,7 @@ TEST(AutomaticCompaction, keeps_no_forked_child_waiting) {
 
 // ---- Who refuses ----
 
-TEST(LiveCompactionRefused, by_a_reader_by_a_shared_store_and_with_options_that_mean_nothing) {
+TEST(LiveCompactionRefused, by_a_reader_and_with_options_that_mean_nothing) {
   const scratch folder(place::tmpfs);
   const auto path = folder / "store.ice";
   {
@@ -398,11 +398,6 @@ TEST(LiveCompactionRefused, by_a_reader_by_a_shared_store_and_with_options_that_
   reading.access = access::read_only;
   store reader(path, reading);
   expect_error(errc::read_only, "for reading only", [&] { static_cast<void>(reader.compact()); });
-  reader.close();
-  options sharing;
-  sharing.shared_as = folder / "shared";
-  store shares(path, sharing);
-  expect_error(errc::invalid_argument, "processes share", [&] { static_cast<void>(shares.compact()); });
 }
 
 TEST(LiveCompactionRetention, keeps_what_a_query_needs_that_was_made_before_and_expires_the_rest) {

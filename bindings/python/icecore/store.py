@@ -323,7 +323,9 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         >>> report.packed, report.records, store["a"]
         (True, 3, b'3')
 
-        Raises InvalidArgumentError in a store that processes share, and for wrong arguments, ReadOnlyError,
+        A store that processes share is packed by the process that opened it, while the others go on.
+
+        Raises InvalidArgumentError in a process that is attached, and for wrong arguments, ReadOnlyError,
         ValueTooLargeError, NoSpaceError, DamagedError, IOFailedError, PoisonedError, QueryBusyError and ClosedError.
         """
         how = wanted(whole, dry_run, threads, compression, compression_level)
@@ -443,8 +445,8 @@ def open(  # named like the built-in function, as users expect
 
     ``shared_as``: a file on a memory file system such as ``/dev/shm``, which must not exist yet. The store is shared
     through it with other processes of this machine, which open the store with the mode ``'attached'`` and the same
-    ``shared_as``. Only the sharing process can make tags with a name, make a ``checkpoint()`` and, except under
-    ``'operation'`` durability, ``sync()``. When it has closed the store, the others get ``ClosedError``.
+    ``shared_as``. Only the sharing process can make tags with a name, make a ``checkpoint()``, ``compact()`` and,
+    except under ``'operation'`` durability, ``sync()``. When it has closed the store, the others get ``ClosedError``.
 
     ``compaction`` (with write access): ``'automatic'`` packs the store on a thread of its own when
     ``compaction_young_bytes`` or more was written since the last time, and half of what is packed, while others go on to

@@ -154,7 +154,7 @@ class cluster_compaction {
     return expired;
   }
 
-  /// A store that processes share is refused; here, the ranks of a node do.
+  /// A store that processes share is not packed together with others; here, the ranks of a node share theirs.
   [[nodiscard]] std::exception_ptr explained(const std::exception_ptr& failure) const {
     if (!failure || place_ != place::begin || core_.shared_as_.empty()) return failure;
     try {

@@ -98,7 +98,7 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
     open_for_locks(flags);
     if (how == access::read_only && size() == 0) refuse_empty();
     lock(how);
-    begin_viewing();
+    begin_viewing(how);
   } catch (...) {
     ::close(descriptor_);
     locks_.reset();
@@ -111,22 +111,33 @@ pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
   if (descriptor_ < 0) raise_not_opened(errno, false);
   try {
     check_kind();
-    begin_viewing();
+    begin_viewing(access::read_only);
   } catch (...) {
     ::close(descriptor_);
     throw;
   }
 }
 
-/// Waits for who gives space back just now, who holds the lock alone: but not for ever.
-void pool_file::begin_viewing() {
-  constexpr std::chrono::seconds at_most{30};
-  constexpr std::chrono::milliseconds between_looks{1};
+void pool_file::begin_viewing(access how) {
   viewer_ = std::make_shared<const lock_descriptor>(
       [this] { return ::open(path_.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
-  if (viewer_->get() < 0 || !tells_viewers(descriptor_)) return;
+  if (how != access::attached) view(*viewer_);
+}
+
+void pool_file::begin_to_view() const noexcept {
+  try {
+    view(*viewer_);
+  } catch (const error&) {  // somebody gives space back for longer than a process can wait that ends
+  }
+}
+
+/// Waits for who gives space back just now, who holds the lock alone: but not for ever.
+void pool_file::view(const lock_descriptor& by) const {
+  constexpr std::chrono::seconds at_most{30};
+  constexpr std::chrono::milliseconds between_looks{1};
+  if (by.get() < 0 || !tells_viewers(descriptor_)) return;
   const auto until = std::chrono::steady_clock::now() + at_most;
-  while (::flock(viewer_->get(), LOCK_SH | LOCK_NB) != 0) {
+  while (::flock(by.get(), LOCK_SH | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return;  // there are no such locks here
     if (std::chrono::steady_clock::now() >= until) {

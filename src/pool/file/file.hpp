@@ -62,10 +62,14 @@ class pool_file {
   // ---- Who looks at the file: as long as views into its mapping live, also when it is closed ----
   // It is a lock of another kind (flock) than those above, shared by all that have the file open or views into it.
   // Where the file system takes the two kinds for one, or has none, nobody holds it, and no space is given back.
+  // A process that is attached does not hold it: it tells the processes with which it shares the store what it looks at
+  // (store/sharing/), and the file is open for writing as long as it lives.
   /// What views keep.
   [[nodiscard]] const std::shared_ptr<const lock_descriptor>& viewer() const noexcept { return viewer_; }
   /// While it lives, nobody else looks, and who comes waits. Null if somebody does, or if nobody can tell.
   [[nodiscard]] std::shared_ptr<const void> without_other_viewers() const;
+  /// For a process that was attached and ends, while views of it live on: from now on it is such a viewer.
+  void begin_to_view() const noexcept;
   /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
 
@@ -113,7 +117,8 @@ class pool_file {
   [[nodiscard]] std::optional<struct flock> holder_against(int type, const range& what) const noexcept;
   void lock_attached() const;
   void refuse_if_not_shared(std::int64_t at) const;
-  void begin_viewing();
+  void begin_viewing(access how);
+  void view(const lock_descriptor& by) const;
   [[noreturn]] void raise_locked(access how) const;
   void check_kind() const;
   void allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept;

@@ -127,6 +127,7 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
   std::vector<segment_tail> filled;
   {
     const writer_set::gate stopped(*writers_);
+    require_current();
     filled = writers_->segment_tails();
   }
   record_scan found(*pool_, {.threads = core_count(), .large_values = true, .on_progress = on_progress},

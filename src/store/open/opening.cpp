@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/locks/lock_descriptor.hpp"
+#include "base/locks/looks.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "index/make_index.hpp"
@@ -21,6 +22,7 @@
 #include "store/beside/observing.hpp"
 #include "store/open/recovery.hpp"
 #include "store/persistent/instant_recovery.hpp"
+#include "store/sharing/following.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -49,7 +51,7 @@ class memory_file {
         one.st_ino == other.st_ino)
       return;
     ::close(descriptor_);
-    raise(errc::io, "{}: was replaced by another file while it was being opened", path.native());
+    raise_replaced();
   }
   ~memory_file() { ::close(descriptor_); }
   memory_file(const memory_file&) = delete;
@@ -57,6 +59,18 @@ class memory_file {
 
   [[nodiscard]] int locks() const noexcept { return locks_->get(); }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  /// The file, opened once more: its locks last as long as this, which may be longer than those of the process.
+  [[nodiscard]] std::shared_ptr<const lock_descriptor> opened_again() const {
+    auto again = std::make_shared<const lock_descriptor>(
+        [this] { return ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW); });
+    if (again->get() < 0) raise_errno(errno, "open", path_.native());
+    struct stat one {};
+    struct stat other {};
+    const bool is_same = fstat(descriptor_, &one) == 0 && fstat(again->get(), &other) == 0 &&
+                         one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    if (!is_same) raise_replaced();
+    return again;
+  }
   /// Its contents are followed without a check of every word, so only processes of this user may have written it.
   void require_own() const {
     struct stat s {};
@@ -85,6 +99,9 @@ class memory_file {
   }
 
  private:
+  [[noreturn]] void raise_replaced() const {
+    raise(errc::io, "{}: was replaced by another file while it was being opened", path_.native());
+  }
   [[noreturn]] void raise_not_opened(int flags) const {
     if (errno == EEXIST) {
       raise(errc::locked,
@@ -237,6 +254,7 @@ store_parts parts_on(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   parts.kind = opening.change_index ? opening.index : static_cast<index_kind>(root.index);
   parts.hash_seed = hash_seed_for(parts.kind, root, opening);
   parts.accepts_damage = opening.accept_damage;
+  if (opening.access == access::attached) return parts;  // take_generation() has the rest
   if (what == extent_of_opening::all) {
     parts.packing = manifest_of(pools);
     parts.packed = open_strata(pools, parts.packing, opening.block_cache_bytes);
@@ -296,9 +314,6 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
   const bool packs = opening.compaction == compaction_mode::automatic && opening.access == access::read_write &&
                      others == readers::read_beside;
   require_deferrable(path, opening);
-  if (packs && shares) {
-    raise(errc::invalid_argument, "{}: a store that processes share is not packed automatically", path.native());
-  }
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
   }
@@ -323,7 +338,9 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
     auto opened = recover(parts_on(std::move(pool), std::move(common), state, opening), opening);
     if (grows) opened->current().grow_in_background();
     tell(others, *opened, opening);
+    state.make_robust();
     opened->current().share(opening.shared_as);
+    if (packs) opened->automatic = std::make_unique<automatic_compaction>(*opened, opening.compaction_limits);
     return opened;
   } catch (...) {
     ::unlink(opening.shared_as.c_str());
@@ -333,7 +350,8 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
 
 /// The engine of a process that is attached: nothing of the store is changed, and everything shared is there.
 std::unique_ptr<opened_store> attached_engine(store_parts&& parts, const format::root& root) {
-  if (parts.kind != index_kind::persistent) {
+  parts.pool->set_era(parts.packing.era);
+  if (parts.kind != index_kind::persistent || parts.generation != 1) {
     rebuilt_parts made = rebuilt_parts_of(parts);
     made.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
     return make_store<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(made));
@@ -342,6 +360,18 @@ std::unique_ptr<opened_store> attached_engine(store_parts&& parts, const format:
       durable_parts_in(parts, root, root.epoch, anchor_is::in_use, history_base(history_parts_of(parts)));
   made.histories->set_unverified_up_to(parts.shared->newest_recovered);
   return make_store<durable_engine, durable_heads>(std::move(parts), std::move(made));
+}
+
+/// Another process may be packing the store. If it was killed amid the change, this one completes it.
+void await_generation(opened_store& opened, store_parts& parts) {
+  opened.writers->when_gate_holder_died([&opened] { opened.complete_change_of_dead(); });
+  backoff wait;
+  for (unsigned rounds = 1; !take_generation(opened, parts); ++rounds) {
+    wait.pause();
+    if (rounds % rounds_between_looks != 0) continue;
+    opened.writers->open_gate_of_dead();
+    if (opened.pool->persist().poisoned()) opened.pool->persist().raise_poisoned();
+  }
 }
 
 std::unique_ptr<opened_store> attach(const std::filesystem::path& path, const options& opening) {
@@ -389,8 +419,12 @@ std::unique_ptr<opened_store> attach(const std::filesystem::path& path, const op
   parts.lost = lost_versions_of(root);
   parts.attached = true;
   writer_set& writers = *parts.writers;
+  parts.opened->view_locks = file.opened_again();
+  await_generation(*parts.opened, parts);
+  const std::uint64_t generation = parts.generation;
   auto attached = attached_engine(std::move(parts), root);
   attached->current().share_tags();
+  attached->begin_following(generation);
   writers.recover_dead_writers();  // or only waiting threads would do so, and its segment would lie idle
   return attached;
 }
@@ -457,7 +491,8 @@ std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& pa
 }
 
 void store_core::share_tags() {
-  shared_tags_ = std::make_unique<shared_tags>(*catalog_, shared_->tags, *opened_->memory, *records_);
+  shared_tags_ =
+      std::make_unique<shared_tags>(*catalog_, shared_->tags, *opened_->memory, *records_, opened_->told_tags_mutex);
   catalog_ = shared_tags_.get();
 }
 
@@ -467,6 +502,8 @@ void store_core::share(const std::filesystem::path& as) {
   std::memcpy(shared_->pool_id, root.pool_id, sizeof root.pool_id);
   shared_->durability = pool_->durability().mode;
   shared_->epoch = root.epoch;
+  // relaxed: no process is attached yet
+  shared_->generations.of[generation_ % 2].era.store(packing_.era, std::memory_order_relaxed);
   pool_->share(shared_->spaces);
   pool_->persist().share(shared_->poisoned);
   shared_as_ = as;

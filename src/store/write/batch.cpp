@@ -174,16 +174,23 @@ std::optional<version> apply_if(opened_store& store, const batch& operations) {
   }
   store.check_may_lease();
   const auto todo = last_of_each_key(operations);
-  const writer_set::gate stopped(*store.writers);
-  const writer_lease w(*store.writers, /*through_gate=*/true);
-  store_core& core = store.current();  // E1
-  core.check_usable();                 // see with_writer()
-  return with_writer(core, *w, [&](auto& engine, const writer& leased) -> std::optional<version> {
-    for (const auto& o : operations.operations()) {
-      if (!engine.holds(o)) return std::nullopt;
+  for (;;) {
+    {
+      const writer_set::gate stopped(*store.writers);
+      const writer_lease w(*store.writers, /*through_gate=*/true);
+      if (!store.is_behind()) [[likely]] {
+        store_core& core = store.current();  // E1
+        core.check_usable();                 // see with_writer()
+        return with_writer(core, *w, [&](auto& engine, const writer& leased) -> std::optional<version> {
+          for (const auto& o : operations.operations()) {
+            if (!engine.holds(o)) return std::nullopt;
+          }
+          return engine.apply(leased, todo);
+        });
+      }
     }
-    return engine.apply(leased, todo);
-  });
+    store.follow();
+  }
 }
 
 template <class Heads>

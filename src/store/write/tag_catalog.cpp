@@ -55,7 +55,7 @@ void shared_tags::tell(const std::vector<tag_info>& all) {
 }
 
 std::unique_lock<std::mutex> shared_tags::reserve(std::string_view name, std::string_view note) {
-  std::unique_lock one_at_a_time(mutex_);
+  std::unique_lock one_at_a_time(*mutex_);
   // The lock that this returns may go: who appends to the own catalog holds this one.
   const std::unique_lock<std::mutex> own = own_->reserve(name, note);
   try {
@@ -78,7 +78,7 @@ void shared_tags::load(tag_index& into) {
 }
 
 bool shared_tags::lists(link tag) {
-  const std::scoped_lock one_at_a_time(mutex_);  // who appends holds this one, not the own catalog's
+  const std::scoped_lock one_at_a_time(*mutex_);  // who appends holds this one, not the own catalog's
   return own_->lists(tag);
 }
 

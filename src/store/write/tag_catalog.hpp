@@ -70,9 +70,11 @@ class listed_tags final : public tag_catalog {
 /// For a store that processes share: tells the others of this process's tags, and is told of theirs.
 class shared_tags final : public tag_catalog {
  public:
-  /// `own`: this process's. `told`, in `memory`, is what all processes see.
-  shared_tags(tag_catalog& own, made_tags& told, index::arena& memory, const history_base& records)
-      : own_(&own), told_(&told), memory_(&memory), records_(&records) {}
+  /// `own`: this process's. `told`, in `memory`, is what all processes see. `appending` is held by who appends: a
+  /// thread may still do so with the catalog of an engine that was replaced.
+  shared_tags(tag_catalog& own, made_tags& told, index::arena& memory, const history_base& records,
+              std::mutex& appending)
+      : own_(&own), told_(&told), memory_(&memory), records_(&records), mutex_(&appending) {}
 
   /// Tells of these: for the process that opened the store, before any other can attach. Throws std::bad_alloc.
   void tell(const std::vector<tag_info>& all);
@@ -87,7 +89,7 @@ class shared_tags final : public tag_catalog {
   made_tags* told_;
   index::arena* memory_;
   const history_base* records_;
-  std::mutex mutex_;               // held by who appends
+  std::mutex* mutex_;
   index::arena_ref reserved_ = 0;  // by the holder
   std::mutex reading_;             // guards here_
   made_tags::reader here_;

@@ -18,7 +18,7 @@ void writer::change_segment(std::uint64_t bytes) const {
   const version newest = slot_->last_version.load(std::memory_order_relaxed);  // relaxed: this thread has the writer
   // before the segment can become another writer's: a range that it fills there begins behind this one
   left_->leave(slot_->filled, slot_->tail.position, newest);
-  slot_->tail = segments_->change(number_, slot_->tail, slot_->totals, newest, bytes, in);
+  slot_->tail = all_->source().change(number_, slot_->tail, slot_->totals, newest, bytes, in);
   slot_->filled.begin(slot_->tail.position);
 }
 
@@ -63,7 +63,8 @@ void writer::rewind(link last, record_layout layout) const noexcept {
 writer_set::writer_set(pool_set& from, index::arena& memory, state& shared)
     : pool_(&from),
       shared_(&shared),
-      scanned_(from, memory, shared.open_list),
+      scanned_{scanned_segments(from, memory, shared.open_lists[0]),
+               scanned_segments(from, memory, shared.open_lists[1])},
       poisoner_(from),
       memory_(&memory),
       process_(shared.processes.fetch_add(1, std::memory_order_relaxed)) {  // relaxed: it need only be unique
@@ -93,7 +94,7 @@ std::vector<segment_tail> writer_set::segment_tails() const {
     open.push_back(slot.tail.in.offset);
   }
   std::ranges::sort(open);
-  segments_->for_each_left([&](const segment_tail& p) {
+  source().for_each_left([&](const segment_tail& p) {
     if (!std::ranges::binary_search(open, p.in.offset)) all.push_back(p);
   });
   return all;
@@ -108,10 +109,13 @@ bool writer_set::is_alone() const noexcept {
   return true;
 }
 
-void writer_set::begin_generation(std::span<const segment_tail> with, version newest) {
-  scanned_.clear();
-  segments_ = &scanned_;
-  recovery_ = &poisoner_;
+void writer_set::prepare_generation(std::span<const segment_tail> with) {
+  scanned_segments& next = scanned_of(generation() + 1);
+  next.clear();
+  for (const segment_tail& each : with) next.put(each);
+}
+
+void writer_set::begin_generation(std::uint64_t number, version newest) noexcept {
   shared_->filled.forget(newest);  // before the slots: who finds them empty learns that ranges do not lead to all (F2)
   for (writer_slot& slot : shared_->slots) {
     slot.tail = {};
@@ -120,7 +124,8 @@ void writer_set::begin_generation(std::span<const segment_tail> with, version ne
     slot.pending = {};
     slot.filled.begin(null_link);
   }
-  for (const segment_tail& each : with) scanned_.put(each);
+  // release: with all of the above. seq_cst against who locks a generation, and looks whether it still is this one
+  shared_->generation.store(number, std::memory_order_seq_cst);
 }
 
 record_totals writer_set::totals() const noexcept {
@@ -142,6 +147,7 @@ bool writer_set::none_since(version open) const noexcept {
 
 writer_set::gate::gate(writer_set& set)
     : set_(&set), only_one_(set.shared_->gate, [&] {
+        if (set.complete_) set.complete_();
         set.shared_->gate_closed.store(false, std::memory_order_release);  // release: as in the destructor
       }) {
   // seq_cst against the exchange in writer_lease: either the writer sees the gate closed or we see the writer leased
@@ -184,7 +190,7 @@ void writer_set::recover_dead_writers() {
   for (unsigned i = 0; i < writers_max; ++i) {
     writer_slot& slot = shared_->slots[i];
     if (!of_dead(slot)) continue;
-    recovery_->roll_forward(i, slot);
+    recovery().roll_forward(i, slot);
     // It may have been killed between two steps of a change of its segment. Its records are stamped at most with the
     // version that is open now.
     shared_->filled.forget(pool_->live().clock.load(std::memory_order_seq_cst));
@@ -200,15 +206,17 @@ void writer_set::recover_dead_writers() {
 void writer_set::roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) {
   for (unsigned i = 0; i < writers_max; ++i) {
     // acquire: as recover_dead_writers()
-    if (is_of_dead(shared_->slots[i].sequence.load(std::memory_order_acquire))) recovery_->roll_back(i, never_shown);
+    if (is_of_dead(shared_->slots[i].sequence.load(std::memory_order_acquire))) recovery().roll_back(i, never_shown);
   }
 }
 
-/// Only the flag can be left: what is done under the gate is done by a writer, or under other locks.
+/// The flag can be left, and what complete_ knows: all else that is done under the gate is done by a writer, or under
+/// other locks.
 void writer_set::open_gate_of_dead() {
   if (!shared_->gate.try_lock()) return;
   const std::unique_lock<process_lock> held(shared_->gate, std::adopt_lock);
   if (!shared_->gate.owner_died()) return;
+  if (complete_) complete_();
   shared_->gate_closed.store(false, std::memory_order_release);  // release: as in the destructor below
   shared_->gate.mark_consistent();
 }

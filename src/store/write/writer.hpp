@@ -19,6 +19,8 @@
 //   W4. With a persistent index, one survivor at a time recovers the dead writers, under a lock of its own. A writer's
 //       sequence becomes even as the last step, so if the survivor is killed too, the next one starts again.
 //       The holder never waits for a thread that wants this lock.
+//   W5. The generation changes while the gate is shut and no writer is leased. So who has leased a writer, and looks at
+//       the number behind that, has the current one until the lease ends, in whatever process.
 // Errors: without a persistent index, errc::poisoned for all processes once one was killed during a write.
 #pragma once
 
@@ -80,6 +82,8 @@ class dead_writer_recovery {
  protected:
   ~dead_writer_recovery() = default;
 };
+
+class writer_set;
 
 /// A leased writer.
 class writer {
@@ -147,8 +151,8 @@ class writer {
 
   static constexpr std::uint32_t new_keys_expected_after = 8;
 
-  writer(writer_slot& slot, unsigned number, pool_set& pool, segment_source& segments, filled_ranges& left) noexcept
-      : slot_(&slot), number_(number), pool_(&pool), segments_(&segments), left_(&left) {}
+  writer(writer_slot& slot, unsigned number, pool_set& pool, writer_set& all, filled_ranges& left) noexcept
+      : slot_(&slot), number_(number), pool_(&pool), all_(&all), left_(&left) {}
 
   void change_segment(std::uint64_t bytes) const;
   [[nodiscard]] std::uint32_t copy_large(link at, record_layout layout, std::string_view value) const;
@@ -157,7 +161,7 @@ class writer {
   writer_slot* slot_;
   unsigned number_;
   pool_set* pool_;
-  segment_source* segments_;
+  writer_set* all_;
   filled_ranges* left_;
 };
 
@@ -173,28 +177,44 @@ class writer_set {
     alignas(64) std::atomic<bool> gate_closed{false};
     process_lock gate;
     process_lock recovering;  ///< held while dead writers are recovered (W4)
-    open_segments::state open_list;
-    std::atomic<unsigned> processes{0};  ///< that ever shared the store
-    filled_ranges filled;                ///< for feeds
+    /// Which young generation takes the writes; from 1. Changes under the gate while no writer is leased (W5). It has a
+    /// line that seldom changes: processes that are attached look at it in each call.
+    alignas(64) std::atomic<std::uint64_t> generation{1};
+    alignas(64) std::array<open_segments::state, 2> open_lists;  ///< of a generation's number % 2
+    std::atomic<unsigned> processes{0};                          ///< that ever shared the store
+    filled_ranges filled;                                        ///< for feeds
   };
 
   /// `shared` lies in `memory`.
   writer_set(pool_set& from, index::arena& memory, state& shared);
 
   /// The segments that opening has found, for writers that use no other source (use()).
-  [[nodiscard]] scanned_segments& scanned() noexcept { return scanned_; }
+  [[nodiscard]] scanned_segments& scanned() noexcept { return scanned_of(generation()); }
+  /// The number of the young generation that takes the writes, as of now; for who has leased a writer, until the lease
+  /// ends (W5).
+  [[nodiscard, gnu::always_inline]] std::uint64_t generation() const noexcept {
+    // acquire: who sees the number sees what was prepared for it
+    return shared_->generation.load(std::memory_order_acquire);
+  }
   /// The number of this process among those that ever shared the store.
   [[nodiscard]] unsigned process() const noexcept { return process_; }
   /// Whether no other process shares the store now. Call after marking the store closed, so that a process that
   /// attaches later finds it closed.
   [[nodiscard]] bool is_alone() const noexcept;
-  /// Uses `segments` in place of scanned(), and `recovery` instead of poisoning the store after a kill. Call before the
-  /// first write.
+  /// Uses `segments` in place of scanned(), and `recovery` instead of poisoning the store after a kill, as long as the
+  /// generation of now takes the writes. Call before the first write.
   void use(segment_source& segments, dead_writer_recovery& recovery) noexcept {
     use(segments);
     recovery_ = &recovery;
   }
-  void use(segment_source& segments) noexcept { segments_ = &segments; }
+  void use(segment_source& segments) noexcept {
+    segments_ = &segments;
+    used_in_ = generation();
+  }
+  /// Called under the gate when its last holder was killed there, before anything else: completes what that one left.
+  void when_gate_holder_died(std::function<void()> complete) { complete_ = std::move(complete); }
+  /// For a thread that waits for who has shut the gate: opens it if that process was killed. errc::poisoned.
+  void open_gate_of_dead();
   /// Recovers all dead writers (W4). errc::poisoned, for all processes, if there are any and use() was not called.
   /// Cost: a look at each writer, and a system call for each that is leased.
   void recover_dead_writers();
@@ -215,10 +235,13 @@ class writer_set {
     }
   }
 
-  /// Another young generation begins, with these segments, and nothing of the one before counts: each writer takes
-  /// segments anew. What was written up to `newest` is not found by ranges any more. Call under the gate. Only where no
-  /// other process shares the store.
-  void begin_generation(std::span<const segment_tail> with, version newest);
+  /// The generation that follows will begin with these segments. Nobody sees them yet. Call under the gate. Throws
+  /// std::bad_alloc.
+  void prepare_generation(std::span<const segment_tail> with);
+  /// The prepared generation, of this number, takes the writes from now on, and nothing of the one before counts: each
+  /// writer takes segments anew. What was written up to `newest` is not found by ranges any more. Call under the gate.
+  /// If the process is killed amid it, it may be called again by another one.
+  void begin_generation(std::uint64_t number, version newest) noexcept;
 
   // ---- For feeds: what was written, and is being written ----
   template <typename Visit>
@@ -276,18 +299,31 @@ class writer_set {
   /// For a thread that waits long for a writer that `process` has leased: recovers the dead writers if the process was
   /// killed. errc::poisoned, for all processes, if that is impossible.
   void look_after(unsigned process);
-  /// Opens the gate if its holder was killed. errc::poisoned, for all processes, if the index is not persistent.
-  void open_gate_of_dead();
   [[nodiscard]] bool is_of_dead(std::uint64_t sequence) const noexcept {
     return writer_slot::leased(sequence) && !memory_->is_held(writer_slot::process(sequence));
   }
 
+  friend class writer;
+  [[nodiscard]] scanned_segments& scanned_of(std::uint64_t generation) noexcept { return scanned_[generation % 2]; }
+  /// Where writers get their segments from, and who recovers them, in the generation of now.
+  [[nodiscard]] segment_source& source() noexcept {
+    const std::uint64_t now = generation();
+    return now == used_in_ ? *segments_ : scanned_of(now);
+  }
+  [[nodiscard]] const segment_source& source() const noexcept { return const_cast<writer_set*>(this)->source(); }
+  [[nodiscard]] dead_writer_recovery& recovery() noexcept {
+    if (generation() == used_in_ && recovery_ != nullptr) return *recovery_;
+    return poisoner_;
+  }
+
   pool_set* pool_;
   state* shared_;
-  scanned_segments scanned_;
-  segment_source* segments_ = &scanned_;
+  std::array<scanned_segments, 2> scanned_;
   poisoner poisoner_;
-  dead_writer_recovery* recovery_ = &poisoner_;
+  std::uint64_t used_in_ = 0;  ///< the generation that has the next two; 0: none has
+  segment_source* segments_ = nullptr;
+  dead_writer_recovery* recovery_ = nullptr;
+  std::function<void()> complete_;
   index::arena* memory_;
   unsigned process_;  ///< the number of this process among those that ever shared the store
   unsigned first_;    ///< the slot of this process's first thread: two processes rarely use the same one
@@ -315,7 +351,7 @@ class writer_lease {
  private:
   /// The writer of this number is leased.
   [[gnu::always_inline]] writer_lease(writer_set& set, unsigned number) noexcept
-      : writer_(set.shared_->slots[number], number, *set.pool_, *set.segments_, set.shared_->filled) {}
+      : writer_(set.shared_->slots[number], number, *set.pool_, set, set.shared_->filled) {}
 
   /// Returns the number of the writer that it has leased.
   [[nodiscard, gnu::always_inline]] static unsigned lease(writer_set& set, bool through_gate) {

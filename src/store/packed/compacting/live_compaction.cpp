@@ -17,7 +17,11 @@
 // all that was written before the gate was shut in strata: none of the writes that the old segments hold is missing.
 // Opening treats both as after a compaction of a closed store (compaction.cpp), and gives back what is not named.
 //
+// Processes that share the store go on meanwhile, and follow (store/sharing/). If this one is killed amid 4 or 5, they
+// complete the change.
+//
 // Locks, in this order: compacting, replacing, tag_mutex, the one of the queries, the gate.
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <shared_mutex>
@@ -31,6 +35,7 @@
 #include "store/open/opening.hpp"
 #include "store/packed/compacting/packing.hpp"
 #include "store/packed/retention/holds.hpp"
+#include "store/sharing/generations.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -46,7 +51,7 @@ class live_packing final : packing {
  public:
   /// While the gate is shut and the queries' lock is held: it looks for requests to forget.
   live_packing(opened_store& store, held_engine of, const compaction_options& how, pace& slow)
-      : packing(*of, how), store_(&store), of_(std::move(of)), slow_(&slow) {}
+      : packing(*of, how), store_(&store), of_(std::move(of)), slow_(&slow), is_shared_(core_->shares()) {}
 
   [[nodiscard]] compaction_report run() {
     forgotten_.require_intact(*pools_);
@@ -130,28 +135,41 @@ class live_packing final : packing {
       const manifest now = core_->packing();
       manifest next = next_manifest(made_, greatest_era() + 1);
       pools_->set_era(next.era);
-      std::vector<segment_tail> tags;
+      auto& generations = store_->shared->generations;
+      const std::uint64_t number = store_->writers->generation() + 1;
+      const std::uint32_t arena = free_arena();
       std::unique_ptr<store_core> engine;
       try {
-        tags = write_tags();
+        store_->writers->prepare_generation(write_tags());
         begin_versions_of_feeds_again();
         store_manifest(*pools_, now, next);
-        store_parts parts = next_parts(next);  // behind that: the manifest has its number and its place
+        store_parts parts = next_parts(next, arena);  // behind that: the manifest has its number and its place
         rebuilt_parts own = rebuilt_parts_of(parts);
         own.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
         engine = make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(own));
+        if (is_shared_) engine->share_tags();
+        store_->replaced_arenas.reserve(store_->replaced_arenas.size() + 1);
       } catch (...) {
         pools_->set_era(now.era);
         throw;
       }
-      is_named_ = true;  // a root may lead to it from here on
+      // relaxed: ordered by the generation's number (R1)
+      generations.of[number % 2].era.store(next.era, std::memory_order_relaxed);
+      generations.of[number % 2].arena.store(arena, std::memory_order_relaxed);
+      generations.change.manifest = next.number;
+      generations.change.newest = high;
+      generations.change.left = left_;
+      generations.change.to.store(number, std::memory_order_release);  // R2; release: with the fields before it
+      is_named_ = true;                                                // a root may lead to it from here on
       // An error poisons the store: no write is acknowledged any more.
       pools_->roots().update_both([&](format::root& r) { note_packed(r, next); });
       for (pool* p : pools_->files()) p->forget_used_end();
       // All that is not named, also what earlier compactions left: the pins that it waits for are of this engine, too.
       store_->replaced_space = outdated_segments(*pools_, next);
-      store_->writers->begin_generation(tags, high);
+      if (is_shared_) store_->replaced_arenas.push_back(current_arena());
       store_->shared->recovered = left_;
+      store_->writers->begin_generation(number, high);
+      generations.change.to.store(0, std::memory_order_release);
       if (store_->as_asked.grow_in_background) engine->grow_in_background();
       store_->replace(std::move(engine));
       if (store_->synced != nullptr) store_->synced->advance(high);
@@ -180,26 +198,55 @@ class live_packing final : packing {
                                [&](const version_range& each) { return each.first <= first && end <= each.end; });
   }
 
+  /// Of the shared file: which has the index of now.
+  [[nodiscard]] std::uint32_t current_arena() const noexcept {
+    const auto& generations = store_->shared->generations;
+    // relaxed: only a compaction changes it
+    return generations.of[store_->writers->generation() % 2].arena.load(std::memory_order_relaxed);
+  }
+  /// 0 if no processes share the store.
+  [[nodiscard]] std::uint32_t free_arena() const {
+    std::uint32_t number = 1;
+    while (number == current_arena() ||
+           std::ranges::find(store_->replaced_arenas, number) != store_->replaced_arenas.end())
+      ++number;
+    return is_shared_ ? number : 0;
+  }
   /// What the engine that follows is made of: an empty index in memory, over the manifest's strata.
-  [[nodiscard]] store_parts next_parts(const manifest& next) const {
+  [[nodiscard]] store_parts next_parts(const manifest& next, std::uint32_t arena) const {
     store_parts parts = core_->parts_of_next();
     parts.packing = next;
     parts.packed = open_strata(*pools_, next, store_->as_asked.block_cache_bytes);
-    parts.index_memory = std::make_shared<index::arena>(
-        index::arena_options{.huge_pages = store_->as_asked.huge_pages, .size_max_bytes = 2 * pools_->capacity()});
+    const bool huge_pages = store_->as_asked.huge_pages;
+    parts.index_memory = arena != 0 ? store_->memory->make_sibling(arena, huge_pages)
+                                    : std::make_shared<index::arena>(index::arena_options{
+                                          .huge_pages = huge_pages, .size_max_bytes = 2 * pools_->capacity()});
     parts.lookups =
         std::make_unique<index::lookup_cache>(store_->as_asked.lookup_cache_bytes, store_->as_asked.huge_pages);
     return parts;
   }
 
+  /// At the generations before the current one, in whatever process.
+  [[nodiscard]] bool nobody_looks() const {
+    return store_->drop_replaced() &&
+           !(is_shared_ && store_->memory->others_lock(generation_bytes_from, store_->writers->generation()));
+  }
   /// Step 6, if nobody looks at it any more. If somebody does, a later call does it.
   void give_back_replaced() {
     constexpr std::chrono::milliseconds at_most(10);
+    constexpr std::chrono::milliseconds of_shared = at_most + 2 * ticking_task::interval;  // others look that often
     constexpr std::chrono::milliseconds between(1);
-    const auto until = std::chrono::steady_clock::now() + at_most;  // for reads that end about now
-    while (!store_->drop_replaced() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(between);
+    // for reads that end about now
+    const auto until = std::chrono::steady_clock::now() + (is_shared_ ? of_shared : at_most);
+    while (!nobody_looks() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(between);
     auto& space = store_->replaced_space;
-    if (!space.empty() && store_->drop_replaced()) {
+    const bool is_free = nobody_looks();
+    if (is_free) {
+      for (const std::uint32_t arena : std::exchange(store_->replaced_arenas, {})) {
+        if (arena != 0) store_->memory->clear_sibling(arena);  // 0 has what is not of one generation, too
+      }
+    }
+    if (!space.empty() && is_free) {
       const std::vector<segment> given_back = give_back(*pools_, space);
       if (!given_back.empty()) space.clear();
       for (const segment& s : given_back) pools_->add_free(s.offset, s.size);
@@ -230,6 +277,7 @@ class live_packing final : packing {
   opened_store* store_;
   std::optional<held_engine> of_;
   pace* slow_;
+  bool is_shared_;                   // processes share the store
   std::vector<stratum_parts> made_;  // youngest first
   bool is_named_ = false;
   bool is_finished_ = false;
@@ -251,9 +299,9 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
     held_engine now = hold();
     now->check_writable();
     now->check_first();
-    if (now->shares()) {
+    if (how.together != nullptr && now->shares()) {
       raise(errc::invalid_argument,
-            "{}: processes share the store; it is packed by a process that has it open alone: close it and use "
+            "{}: processes share the store: it is not packed at one instant with others; close it and use "
             "icecore::compact()",
             pool->file().path().native());
     }
