@@ -528,6 +528,11 @@ std::uint64_t pool::free_bytes() const {
   return sum;
 }
 
+std::uint64_t pool::largest_free_bytes() const {
+  const std::scoped_lock lock(space_->lock);
+  return free_.empty() ? 0 : free_.rbegin()->first;
+}
+
 std::vector<segment> pool::take_free() {
   const std::scoped_lock lock(space_->lock);
   std::vector<segment> all;

@@ -158,6 +158,8 @@ class pool {
   void add_free(link offset, std::uint64_t size);
   /// Bytes that allocate() can take from holes.
   [[nodiscard]] std::uint64_t free_bytes() const;
+  /// The largest segment that allocate() can take from a hole, with its header.
+  [[nodiscard]] std::uint64_t largest_free_bytes() const;
   /// Takes all holes back.
   [[nodiscard]] std::vector<segment> take_free();
   void set_used_end(std::uint64_t end) noexcept {

@@ -11,6 +11,22 @@
 
 namespace icecore::detail {
 
+namespace {
+
+std::shared_ptr<index::arena> index_memory(const opened_store& store, std::uint32_t arena) {
+  try {
+    return store.memory->attach_sibling(arena, store.as_asked.huge_pages);
+  } catch (const std::bad_alloc&) {
+    raise(
+        errc::no_space,
+        "{}: another process has packed the store, and this one cannot map the index that follows: too little address "
+        "space",
+        store.pool->file().path().native());
+  }
+}
+
+}  // namespace
+
 bool take_generation(const opened_store& store, store_parts& parts) {
   const writer_set& writers = *store.writers;
   const std::uint64_t number = writers.generation();
@@ -28,7 +44,7 @@ bool take_generation(const opened_store& store, store_parts& parts) {
     parts.packing = manifest_of(*store.pool);
     if (parts.packing.era != era) return false;  // a root leads to the next one already (R2)
     parts.packed = open_strata(*store.pool, parts.packing, store.as_asked.block_cache_bytes);
-    parts.index_memory = arena == 0 ? store.memory : store.memory->attach_sibling(arena, store.as_asked.huge_pages);
+    parts.index_memory = arena == 0 ? store.memory : index_memory(store, arena);
   } catch (const error&) {
     if (writers.generation() == number) throw;
     return false;  // these words belong to another one already

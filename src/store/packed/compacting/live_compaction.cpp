@@ -137,10 +137,14 @@ class live_packing final : packing {
       pools_->set_era(next.era);
       auto& generations = store_->shared->generations;
       const std::uint64_t number = store_->writers->generation() + 1;
+      std::uint64_t written_bytes = 0;  // in segments
+      for (const segment_tail& each : store_->writers->segment_tails()) written_bytes += each.in.size;
       const std::uint32_t arena = free_arena();
       std::unique_ptr<store_core> engine;
       try {
-        store_->writers->prepare_generation(write_tags());
+        std::vector<segment_tail> segments = write_tags();
+        add_from_free_space(segments, written_bytes);
+        store_->writers->prepare_generation(segments);
         begin_versions_of_feeds_again();
         store_manifest(*pools_, now, next);
         store_parts parts = next_parts(next, arena);  // behind that: the manifest has its number and its place
@@ -181,6 +185,23 @@ class live_packing final : packing {
     is_finished_ = true;
   }
 
+  /// Only this process knows of free space, and others write, too: for them, segments are made of it, as many as the
+  /// writers of this generation have filled, but so few that writers wait for no longer.
+  void add_from_free_space(std::vector<segment_tail>& to, std::uint64_t bytes) const {
+    constexpr std::size_t at_most = 16;
+    constexpr std::uint64_t largest = std::uint64_t{4} << 20;
+    if (!is_shared_) return;
+    std::size_t made = 0;
+    for (const pool* file : pools_->files()) {
+      for (; made < at_most && bytes >= format::granule_size; ++made) {
+        const std::uint64_t size = std::min({file->largest_free_bytes(), bytes, largest});
+        if (size < format::granule_size) break;
+        const segment s = pools_->allocate(size - sizeof(format::segment_header), file->number());
+        to.push_back({s, s.first_record()});
+        bytes -= std::min(bytes, s.size);
+      }
+    }
+  }
   /// Queries and feeds that were made since the decision may need what was about to expire.
   void require_decision(version high) const {
     if (newly_expired_ == 0) return;
@@ -212,13 +233,21 @@ class live_packing final : packing {
       ++number;
     return is_shared_ ? number : 0;
   }
+  [[nodiscard]] std::shared_ptr<index::arena> shared_index_memory(std::uint32_t arena) const {
+    try {
+      return store_->memory->make_sibling(arena, store_->as_asked.huge_pages);
+    } catch (const std::bad_alloc&) {
+      raise(errc::no_space, "{}: no room for another index in the memory that the processes share",
+            pools_->file().path().native());
+    }
+  }
   /// What the engine that follows is made of: an empty index in memory, over the manifest's strata.
   [[nodiscard]] store_parts next_parts(const manifest& next, std::uint32_t arena) const {
     store_parts parts = core_->parts_of_next();
     parts.packing = next;
     parts.packed = open_strata(*pools_, next, store_->as_asked.block_cache_bytes);
     const bool huge_pages = store_->as_asked.huge_pages;
-    parts.index_memory = arena != 0 ? store_->memory->make_sibling(arena, huge_pages)
+    parts.index_memory = arena != 0 ? shared_index_memory(arena)
                                     : std::make_shared<index::arena>(index::arena_options{
                                           .huge_pages = huge_pages, .size_max_bytes = 2 * pools_->capacity()});
     parts.lookups =
