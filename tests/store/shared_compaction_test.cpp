@@ -38,6 +38,7 @@ struct signals {
   static constexpr unsigned keys = 80;
   std::atomic<int> step;
   std::atomic<bool> ends;
+  std::atomic<std::uint64_t> told;                 ///< a write of this number has returned
   std::atomic<std::uint64_t> last[writers][keys];  ///< the number in the value; 0: removed
 };
 
@@ -215,6 +216,42 @@ TEST_P(SharedCompaction, beside_processes_that_write_and_scan_no_answer_is_wrong
   expect_last(s);
   s.close();
   expect_last(store(path_, GetParam().options_at(path_)));
+}
+
+/// The other process only reads: no write makes it look for the next generation, and its ticker looks now and then.
+TEST_P(SharedCompaction, a_reader_sees_each_write_that_has_returned) {
+  child other([&] {
+    wait_for(log_, 1);
+    const store s(path_, beside());
+    log_->step = 2;
+    while (!log_->ends) {
+      const std::uint64_t told = log_->told;
+      const std::uint64_t seen = std::stoull(std::string(s.find("counter")->bytes()));
+      promise(seen >= told, [&] { return "write " + std::to_string(told) + " is missing"; });
+      const std::uint64_t told_before = log_->told;
+      const snapshot now = s.latest();
+      require(std::stoull(std::string(*now.find("counter"))) >= told_before, "a snapshot shows what had returned");
+    }
+    return 0;
+  });
+  store s(path_, first());
+  s.insert("counter", "0");
+  log_->step = 1;
+  wait_for(log_, 2);
+  std::thread writer([&] {
+    for (std::uint64_t n = 1; !log_->ends; ++n) {
+      s.insert("counter", std::to_string(n));
+      log_->told = n;
+      if (n % 16 == 0) std::this_thread::sleep_for(1ms);
+    }
+  });
+  for (unsigned n = 0; n < 5; ++n) {
+    for (const std::uint64_t then = log_->told; log_->told < then + 4;) std::this_thread::sleep_for(100us);
+    EXPECT_TRUE(s.compact().packed);
+  }
+  log_->ends = true;
+  writer.join();
+  EXPECT_EQ(other.wait(), 0);
 }
 
 TEST_P(SharedCompaction, what_another_process_looks_at_stays) {
