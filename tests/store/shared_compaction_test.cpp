@@ -84,6 +84,8 @@ TEST_P(SharedCompaction, attached_process_goes_on_reading_and_writing) {
       two.insert("batched", now);
       two.insert_new("new " + now, now);
       require(s.apply_if(two).has_value() && !s.apply_if(two), "a batch with a condition");
+      // more than fits into segments that the other process has made
+      for (int i = 0; i < 4 << turn; ++i) s.insert("large " + std::to_string(i), now + std::string(300'000, 'l'));
       require(s.history(key_of(3)).oldest_first().size() == static_cast<std::size_t>(turn) + 1,
               "a history over strata");
       require(s.tags().size() == static_cast<std::size_t>(turn) + 1 && s.find_tag("turn " + now), "the tags");
@@ -117,6 +119,11 @@ TEST_P(SharedCompaction, attached_process_goes_on_reading_and_writing) {
   store again(path_, GetParam().options_at(path_));
   EXPECT_EQ(again.find("of the other")->bytes(), std::to_string(turns - 1));
   EXPECT_EQ(again.tags().size(), static_cast<std::size_t>(turns));
+  for (int i = 0; i < 4 << (turns - 1); ++i) {
+    const auto found = again.find("large " + std::to_string(i));
+    ASSERT_TRUE(found) << i;
+    EXPECT_EQ(found->bytes(), std::to_string(turns - 1) + std::string(300'000, 'l'));
+  }
 }
 
 /// Each process has keys of its own, and knows what it has written; and it reads any version that it has seen again.
