@@ -49,6 +49,16 @@ icecore_statistics statistics_of(const icecore::statistics& now) noexcept {
   result.block_cache_misses = now.block_cache_misses;
   result.keys_at_least = now.keys_at_least;
   result.free_bytes = now.free_bytes;
+  result.live_bytes = now.live_bytes;
+  result.garbage_bytes = now.garbage_bytes;
+  result.waiting_bytes = now.waiting_bytes;
+  result.oldest_pin = now.oldest_pin.value_or(0);
+  result.oldest_pin_seconds = now.oldest_pin_seconds;
+  result.is_any_held = now.oldest_held ? 1 : 0;
+  result.oldest_held = now.oldest_held.value_or(0);
+  result.given_bytes = now.given_bytes;
+  result.written_bytes = now.written_bytes;
+  result.write_amplification = now.write_amplification();
   return result;
 }
 

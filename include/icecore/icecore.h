@@ -508,6 +508,16 @@ typedef struct icecore_statistics {
   uint64_t block_cache_misses;    /* it had to be inflated */
   uint64_t keys_at_least;         /* no more keys than there are; equal to `keys` where that is exact */
   uint64_t free_bytes;            /* of file_bytes, what nothing has taken */
+  uint64_t live_bytes;            /* of used_bytes, what is not garbage */
+  uint64_t garbage_bytes;         /* of used_bytes, what no version shows, as far as it is known (options.hpp) */
+  uint64_t waiting_bytes;         /* of garbage_bytes, what pins or readers beside the process hold */
+  icecore_version oldest_pin;     /* open when the oldest of the pins was taken, or earlier; 0: there is none */
+  double oldest_pin_seconds;      /* at most so long ago */
+  int is_any_held;                /* not 0: a kept query or a kept feed needs versions */
+  icecore_version oldest_held;    /* the oldest of these */
+  uint64_t given_bytes;           /* keys and values of the writes since the store was opened */
+  uint64_t written_bytes;         /* to the file by these, and by compactions since then */
+  double write_amplification;     /* written_bytes for each of given_bytes; 0 if nothing was given */
 } icecore_statistics;
 
 /* The caller sets statistics->struct_size to sizeof(icecore_statistics). */

@@ -262,16 +262,26 @@ struct statistics {
   /// Keys ever inserted, including removed ones. No fewer than there are: a key counts in each stratum that has it, and
   /// once if it was written since it was packed. Exact if nothing is packed, or all of it is in one stratum.
   std::uint64_t keys;
-  std::uint64_t keys_at_least;          ///< no more than there are; equal to `keys` where that is exact
-  std::uint64_t records;                ///< inserts and removes of all versions
-  std::uint64_t removes;                ///< the removes among these records
-  std::uint64_t tags;                   ///< named or timed tags
-  version clock;                        ///< the version that a write now belongs to
-  std::uint64_t key_bytes;              ///< key bytes, of `keys`
-  std::uint64_t value_bytes;            ///< value bytes of all records
-  std::uint64_t used_bytes;             ///< records with their headers and padding, tags, batches, segment headers
-  std::uint64_t file_bytes;             ///< size of the pool file, or of all pool files together
-  std::uint64_t free_bytes;             ///< of these, what nothing has taken: later writes do, or the file is cut
+  std::uint64_t keys_at_least;  ///< no more than there are; equal to `keys` where that is exact
+  std::uint64_t records;        ///< inserts and removes of all versions
+  std::uint64_t removes;        ///< the removes among these records
+  std::uint64_t tags;           ///< named or timed tags
+  version clock;                ///< the version that a write now belongs to
+  std::uint64_t key_bytes;      ///< key bytes, of `keys`
+  std::uint64_t value_bytes;    ///< value bytes of all records
+  std::uint64_t used_bytes;     ///< records with their headers and padding, tags, batches, segment headers
+  std::uint64_t file_bytes;     ///< size of the pool file, or of all pool files together
+  std::uint64_t free_bytes;     ///< of these, what nothing has taken: later writes do, or the file is cut
+  std::uint64_t live_bytes;     ///< of `used_bytes`, what is not garbage
+  /// Of `used_bytes`, what no version shows, as far as it is known without reading records: `waiting_bytes`, and
+  /// records that a later write of the same key in the same version has replaced, which the next compaction drops. With
+  /// instant recovery, and beside a writer that has the store open, only those of them that this process wrote count.
+  /// What only expired versions show, and keys to be forgotten, is not known before a compaction reads it: a dry run
+  /// counts it.
+  std::uint64_t garbage_bytes;
+  /// Of `garbage_bytes`, what a compaction has replaced and could not give back yet: pins of this process, or a reader
+  /// beside it, may still look at it.
+  std::uint64_t waiting_bytes;
   std::uint64_t index_bytes;            ///< memory used by the index and the lookup cache
   std::uint64_t packed_keys;            ///< of `keys`, those that are packed: a key counts in each stratum that has it
   std::uint64_t packed_records;         ///< of `records`, those that are packed
@@ -295,6 +305,23 @@ struct statistics {
   std::uint64_t compactions;           ///< by themselves, since the store was opened (options::compaction)
   std::string compaction_failure;      ///< why the last of these failed; empty if it did not
   std::uint64_t pins;                  ///< values, snapshots, cursors and the like of this process that hold memory
+  /// The version that was open when the oldest of these pins was taken, or an earlier one; empty if there is none.
+  /// Known as closely as stats() is called: pins taken between two calls count as taken at the first of them, at a
+  /// compaction, or when the store was opened, whichever was last. What a compaction replaced later than that waits for
+  /// the pin.
+  std::optional<version> oldest_pin;
+  double oldest_pin_seconds;  ///< at most so long ago; 0 if there is none
+  /// The oldest version that a kept query or a kept feed needs, which does not expire; empty if there is none, or
+  /// beside the process that writes.
+  std::optional<version> oldest_held;
+  std::uint64_t given_bytes;  ///< keys and values of the writes since the store was opened
+  /// What these and the compactions since then wrote to the file: records with their headers, tags, packed extents and
+  /// manifests. Neither padding, roots and segment headers, nor the nodes of a persistent index, nor queries and feeds.
+  std::uint64_t written_bytes;
+  /// How many bytes the file got for each one given; 0 if nothing was given.
+  [[nodiscard]] double write_amplification() const noexcept {
+    return given_bytes == 0 ? 0 : static_cast<double>(written_bytes) / static_cast<double>(given_bytes);
+  }
 };
 
 /// One damaged place that verify found.

@@ -142,6 +142,12 @@ struct record_layout {
   return false;
 }
 
+/// What no version shows of a record on which a record of the same version was linked: of an entry its value, since its
+/// key stays; of another record all of it.
+[[nodiscard]] inline std::uint64_t superseded_bytes(record_layout of) noexcept {
+  return of.is_update() ? of.size() : of.value_size;
+}
+
 /// A record in mapped memory: a pointer with named accessors.
 class record {
  public:

@@ -10,6 +10,8 @@
 
 #include "base/raise.hpp"
 #include "base/threads.hpp"
+#include "pool/query/query_space.hpp"
+#include "store/packed/retention/holds.hpp"
 
 namespace icecore {
 
@@ -194,6 +196,7 @@ void store_core::raise_attached() const {
 
 statistics store_core::stats() const {
   check_usable();
+  statistics s{};
   record_totals totals;
   std::uint64_t free_in_segments = 0;
   {
@@ -201,9 +204,12 @@ statistics store_core::stats() const {
     require_current();
     totals = young_totals();
     for (const auto& p : writers_->segment_tails()) free_in_segments += p.space();
+    s.garbage_bytes = shared_->superseded_recovered + writers_->counts().superseded_bytes;
+    const auto [given, written] = writers_->since_opening();
+    s.given_bytes = given;
+    s.written_bytes = written;
   }
   const format::root root = pool_->roots().read();
-  statistics s{};
   s.keys = s.keys_at_least = totals.keys;
   s.records = totals.inserts + totals.removes;
   s.removes = totals.removes;
@@ -253,11 +259,15 @@ statistics store_core::stats() const {
   s.index = kind_;
   s.recovered_instantly = took_index_over_;
   s.durability = pool_->durability();
-  if (opened_->automatic != nullptr) {
-    s.compactions = opened_->automatic->done();
-    s.compaction_failure = opened_->automatic->failure();
+  opened_->add_to(s);
+  s.live_bytes = s.used_bytes - std::min(s.used_bytes, s.garbage_bytes);
+  if (!beside_writer_) {
+    query_space queries(*pool_, shared_->queries);
+    const recovering_lock no_query = queries.hold();
+    for (const version_range& each : versions_in_use(*pool_, shared_->queries, clock_->now() - 1)) {
+      s.oldest_held = std::min(s.oldest_held.value_or(each.first), each.first);
+    }
   }
-  s.pins = opened_->pins.live();
   return s;
 }
 

@@ -36,6 +36,10 @@ inline version engine<Heads>::finish(const writer& w, fresh_record fresh) {
   assert(v != 0 && v <= clock_->now());  // C2: the clock never falls below a stamp
   young_->sample(r, fresh.at);
   w.count(fresh.layout, fresh.layout.is_removal(), fresh.at, r.header().crc, v);
+  if (fresh.layout.is_update()) {
+    const link older = r.as_update().older;  // its line is here: the record was linked on it
+    if (young_->stamp_of(older) == v) w.count_superseded(young_->at(older).layout());
+  }
   const written_record done = young_histories::written_of(r, fresh.at, fresh.layout.is_update());
   young_->commit_pending(w.pending());
   if (fresh.layout.batched()) {  // it was flushed with its batch
@@ -72,8 +76,10 @@ inline version engine<Heads>::put_value(const writer& w, std::string_view key, c
   lookups_->prefetch(hash);
   const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
   const entered there = enter(w, new_entry<Value>{as_entry, null_link, key, value, hash});
-  if (!there.is_new()) return *update(w, there.entry, value, {});
-  return finish_entry(w, {there.entry, as_entry, there.flushed()}, hash);
+  const version v = there.is_new() ? finish_entry(w, {there.entry, as_entry, there.flushed()}, hash)
+                                   : *update(w, there.entry, value, {});
+  w.count_given(key.size());
+  return v;
 }
 
 template <class Heads>
@@ -95,12 +101,18 @@ std::optional<version> engine<Heads>::put_if(const writer& w, std::string_view k
     if (!wanted.holds_for(wanted.below)) return std::nullopt;
     const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
     const entered there = enter(w, new_entry<>{as_entry, null_link, key, value, hash});
-    if (there.is_new()) return finish_entry(w, {there.entry, as_entry, there.flushed()}, hash);
+    if (there.is_new()) {
+      const version v = finish_entry(w, {there.entry, as_entry, there.flushed()}, hash);
+      w.count_given(key.size());
+      return v;
+    }
     entry = there.entry;
   }
   // Check before making a useless record. link_on_top() detects what other threads change meanwhile.
   if (!young_->newest_is(entry, wanted)) return std::nullopt;
-  return update(w, entry, value, wanted);
+  const std::optional<version> written = update(w, entry, value, wanted);
+  if (written) w.count_given(key.size());
+  return written;
 }
 
 template <class Heads>
@@ -134,6 +146,7 @@ std::optional<version> engine<Heads>::remove(const writer& w, std::string_view k
   const fresh_record fresh{w.allocate(layout), layout};
   young_->at(fresh.at).fill(layout, null_link, {}, {});
   if (!link_single(w, entry, fresh, is_there)) return std::nullopt;
+  w.count_given(key.size());
   return finish(w, fresh);
 }
 

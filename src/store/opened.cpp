@@ -1,5 +1,6 @@
 #include "store/opened.hpp"
 
+#include <chrono>
 #include <limits>
 
 #include "base/raise.hpp"
@@ -45,6 +46,21 @@ void opened_store::check_usable() const { hold()->check_usable(); }
 void opened_store::refuse_lease() const {
   hold()->check_writable();
   raise(errc::read_only, "{}: cannot be written", pool->file().path().native());  // the line above says why
+}
+
+void opened_store::add_to(statistics& s) {
+  s.pins = pins.live();
+  if (const auto oldest = pins.oldest()) {
+    s.oldest_pin = oldest->open;
+    s.oldest_pin_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - oldest->at).count();
+  }
+  // relaxed: counts
+  s.waiting_bytes = replaced_bytes.load(std::memory_order_relaxed);
+  s.garbage_bytes += s.waiting_bytes;
+  s.written_bytes += packing_bytes.load(std::memory_order_relaxed);
+  if (automatic == nullptr) return;
+  s.compactions = automatic->done();
+  s.compaction_failure = automatic->failure();
 }
 
 void opened_store::replace(std::unique_ptr<store_core> next) {

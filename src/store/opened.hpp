@@ -114,6 +114,8 @@ class [[gnu::visibility("hidden")]] opened_store {
   void begin_following(std::uint64_t number);
   /// For the next holder of the gate whose last one was killed.
   void complete_change_of_dead();
+  /// What of statistics() is not an engine's: pins, and what was written since the store was opened.
+  void add_to(statistics& s);
   /// Makes `next` the current engine. The gate is shut, or this process follows another one.
   void replace(std::unique_ptr<store_core> next);
   /// Ends the engines of before on which no pin is left. Returns whether there is none of them any more.
@@ -150,7 +152,9 @@ class [[gnu::visibility("hidden")]] opened_store {
   std::vector<segment> replaced_space;
   /// The arenas in the shared file that hold indexes of generations before the current one; under `compacting`.
   std::vector<std::uint32_t> replaced_arenas;
-  std::atomic<std::uint32_t> extents_made{0};  ///< by compactions of this session: each has a seed of its own
+  std::atomic<std::uint64_t> replaced_bytes{0};  ///< in it, or in what an opening could not give back
+  std::atomic<std::uint64_t> packing_bytes{0};   ///< extents, tags and manifests that compactions of this session wrote
+  std::atomic<std::uint32_t> extents_made{0};    ///< by compactions of this session: each has a seed of its own
   std::mutex companion_mutex;
   std::unique_ptr<store_companion> companion;
   std::unique_ptr<automatic_compaction> automatic;  ///< null unless options::compaction says so

@@ -30,6 +30,7 @@ struct shared_state {
   icecore::durability durability{};
   record_totals recovered;                           ///< what opening found
   version newest_recovered = 0;                      ///< the newest version that had a record at opening
+  std::uint64_t superseded_recovered = 0;            ///< write_counts::superseded_bytes of what opening read
   std::array<pool_space, format::files_max> spaces;  ///< of each file
   writer_set::state writers;
   durable_media::state durable;

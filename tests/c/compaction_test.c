@@ -64,6 +64,19 @@ void a_packed_store_shows_what_it_did(void) {
   OK(insert_number(store, 0, "third"));
   OK(icecore_stats(store, &after));
   CHECK(after.keys == 1001 && after.keys_at_least == 1000);
+  CHECK(after.given_bytes == sizeof(int) + strlen("third") && after.written_bytes > after.given_bytes);
+  CHECK(after.write_amplification * (double)after.given_bytes == (double)after.written_bytes);
+  CHECK(after.garbage_bytes == 0 && after.waiting_bytes == 0 && after.live_bytes == after.used_bytes);
+  CHECK(after.oldest_pin == 0 && after.oldest_pin_seconds == 0 && after.is_any_held == 0 && after.oldest_held == 0);
+  OK(insert_number(store, 0, "third"));
+  OK(icecore_tag_now(store, NULL));
+  OK(icecore_stats(store, &after));
+  CHECK(after.garbage_bytes == strlen("third") && after.live_bytes == after.used_bytes - after.garbage_bytes);
+  icecore_snapshot* pinned;
+  OK(icecore_latest(store, &pinned));
+  OK(icecore_stats(store, &after));
+  CHECK(after.pins == 1 && after.oldest_pin == 4 && after.oldest_pin_seconds > 0);
+  icecore_snapshot_close(pinned);
   OK(icecore_close(store));
 
   /* The large stratum stays as it is, unless the whole store is to be packed. */

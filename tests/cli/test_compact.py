@@ -153,6 +153,32 @@ def test_what_is_packed_already_is_packed_once_more_only_when_asked(store):
     assert len(history(store, b"0000")) == 2 and len(items(store)) == 1_000
 
 
+def test_stat_says_what_is_live_and_garbage_and_what_was_written(store):
+    script = b"put key first\nput key other\nput more x\nstat -o json\nstat\n"
+    told = run("shell", store, "--write", stdin=script).stdout.decode().splitlines()
+    now = json.loads(next(line for line in told if line.startswith("{")))
+    assert now["given_bytes"] == 2 * len("keyfirst") + len("morex")
+    assert now["write_amplification"] == pytest.approx(now["written_bytes"] / now["given_bytes"])
+    assert now["written_bytes"] > now["given_bytes"]
+    assert (now["garbage_bytes"], now["waiting_bytes"]) == (len("first"), 0)
+    assert now["live_bytes"] == now["used_bytes"] - len("first")
+    text = "\n".join(told)
+    assert re.search(r"^live, garbage +[\d,]+ B.*, 5 B$", text, re.MULTILINE)
+    assert re.search(r"^oldest pin +none in this process$", text, re.MULTILINE)
+    assert re.search(r"^written +[\d,]+ B for 21 B given since it was opened, [\d.]+ times$", text, re.MULTILINE)
+    # another process counts the garbage again, and has written nothing
+    later = stat(store)
+    assert (later["garbage_bytes"], later["given_bytes"], later["write_amplification"]) == (len("first"), 0, 0)
+    assert "oldest_pin" not in later and "oldest_held" not in later
+    assert re.search(r"^written +nothing since it was opened$", run("stat", store).stdout.decode(), re.MULTILINE)
+    run("tag", store, "one")
+    run("query", "start", store, "held", "true", "--at", "one")
+    assert stat(store)["oldest_held"] == lines("log", store, "-o", "json")[0]["version"]
+    assert "; kept queries and feeds hold version" in run("stat", store).stdout.decode()
+    run("compact", store)
+    assert stat(store)["garbage_bytes"] == 0
+
+
 def test_the_line_and_stat_say_what_is_packed(store):
     filled(store, {b"%06d" % i: b"value of %d" % i for i in range(20_000)})
     before = stat(store)

@@ -98,6 +98,29 @@ def test_statistics_say_what_is_packed(path):
     assert not again and (again.keys, again.records, again.strata, again.up_to) == (0, 0, 1, 2)
 
 
+def test_statistics_say_what_is_garbage_what_holds_it_and_what_was_written(path):
+    with open_store(path) as store:
+        for value in (b"first", b"other"):
+            store.update({f"{i:05}": value for i in range(1_000)})
+        now = store.stats()
+        assert (now.garbage_bytes, now.waiting_bytes) == (5_000, 0) and now.live_bytes == now.used_bytes - 5_000
+        assert (now.oldest_pin, now.oldest_pin_seconds, now.oldest_held) == (None, 0, None)
+        assert now.given_bytes == 2 * 1_000 * 10 and now.written_bytes > now.given_bytes
+        assert now.write_amplification == now.written_bytes / now.given_bytes
+        store.tag()
+        store.stats()
+        before = store.latest()
+        now = store.stats()
+        assert now.oldest_pin == 2 and now.oldest_pin_seconds > 0
+        assert not store.compact().erased
+        now = store.stats()
+        assert now.garbage_bytes == now.waiting_bytes > 10_000 and now.live_bytes == now.used_bytes - now.waiting_bytes
+        assert before["00000"] == b"other"
+        del before
+        store.start("held", at=1)
+        assert store.stats().oldest_held == 1
+
+
 def test_a_packed_store_is_written_and_packed_again(trained):
     for turn in range(3):
         icecore.compact(trained, whole=turn == 2)

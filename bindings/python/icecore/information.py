@@ -183,6 +183,9 @@ class Statistics:
     used_bytes: int
     file_bytes: int
     free_bytes: int  #: of ``file_bytes``, what nothing has taken
+    live_bytes: int  #: of ``used_bytes``, what is not garbage
+    garbage_bytes: int  #: of ``used_bytes``, what no version shows, as far as it is known (docs/compaction.md)
+    waiting_bytes: int  #: of ``garbage_bytes``, what pins, or readers beside this process, hold
     index_bytes: int  #: memory used by the index and the lookup cache
     packed_keys: int  #: of ``keys``, those that are packed; a key counts in each stratum that has it
     packed_records: int  #: of ``records``, those that are packed
@@ -201,6 +204,12 @@ class Statistics:
     compactions: int  #: by themselves, since the store was opened (``compaction`` of ``open``)
     compaction_failure: str  #: why the last of these failed; empty if it did not
     pins: int  #: values, views, snapshots and iterators of this process that keep memory mapped
+    oldest_pin: int | None  #: the version that was open when the oldest of them was made, or an earlier one
+    oldest_pin_seconds: float  #: at most so long ago
+    oldest_held: int | None  #: the oldest version that a kept query or a kept feed needs
+    given_bytes: int  #: keys and values of the writes since the store was opened
+    written_bytes: int  #: to the file by these, and by compactions since then
+    write_amplification: float  #: ``written_bytes`` for each of ``given_bytes``; 0 if nothing was given
     durability: DurabilityInfo
     files: list[FileStatistics]  #: the first one's path is ``path``
 

@@ -39,6 +39,8 @@ nb::object path_text(const std::string& path) {
   return nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
 }
 
+nb::object version_or_none(const std::optional<version>& v) { return v ? nb::cast(*v) : nb::none(); }
+
 nb::dict dict_of(const statistics& s) {
   nb::dict d;
   d["path"] = path_text(s.path);
@@ -54,6 +56,9 @@ nb::dict dict_of(const statistics& s) {
   d["used_bytes"] = s.used_bytes;
   d["file_bytes"] = s.file_bytes;
   d["free_bytes"] = s.free_bytes;
+  d["live_bytes"] = s.live_bytes;
+  d["garbage_bytes"] = s.garbage_bytes;
+  d["waiting_bytes"] = s.waiting_bytes;
   d["index_bytes"] = s.index_bytes;
   d["packed_keys"] = s.packed_keys;
   d["packed_records"] = s.packed_records;
@@ -72,6 +77,12 @@ nb::dict dict_of(const statistics& s) {
   d["compactions"] = s.compactions;
   d["compaction_failure"] = s.compaction_failure;
   d["pins"] = s.pins;
+  d["oldest_pin"] = version_or_none(s.oldest_pin);
+  d["oldest_pin_seconds"] = s.oldest_pin_seconds;
+  d["oldest_held"] = version_or_none(s.oldest_held);
+  d["given_bytes"] = s.given_bytes;
+  d["written_bytes"] = s.written_bytes;
+  d["write_amplification"] = s.write_amplification();
   d["durability"] = dict_of(s.durability);
   nb::list files;
   for (const file_statistics& f : s.files) {

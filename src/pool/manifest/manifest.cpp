@@ -134,10 +134,14 @@ manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
   return found;
 }
 
+std::uint64_t manifest_size(const manifest& m) noexcept {
+  return m.extents.size() * sizeof(named_extent) + m.expired.size() * sizeof(version_range);
+}
+
 void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
   next.number = now.number + 1;
   const std::uint64_t extent_bytes = next.extents.size() * sizeof(named_extent);
-  const std::uint64_t size = extent_bytes + next.expired.size() * sizeof(version_range);
+  const std::uint64_t size = manifest_size(next);
   const segment s = pools.allocate(size, 0, format::manifest_segment_magic, {});
   next.segment = s.offset;
   if (extent_bytes > 0) std::memcpy(pools.at(s.first_record()), next.extents.data(), extent_bytes);
@@ -255,6 +259,12 @@ std::vector<segment> outdated_segments(const pool_set& pools, const manifest& of
     if ((has_era && h.era != of.era) || (is_packed && !of.names(s.offset))) found.push_back(s);
   });
   return found;
+}
+
+std::uint64_t bytes_of(std::span<const segment> all) noexcept {
+  std::uint64_t sum = 0;
+  for (const segment& s : all) sum += s.size;
+  return sum;
 }
 
 std::vector<segment> give_back(pool_set& pools, std::vector<segment> all) {

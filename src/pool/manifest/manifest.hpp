@@ -42,6 +42,8 @@ enum class extent_segments : std::uint8_t { checked, as_they_are };
 /// Writes the extents and the expired versions of `next` as the manifest that follows `now`; sets its number and
 /// segment. Durable on return.
 void store_manifest(pool_set& pools, const manifest& now, manifest& next);
+/// What store_manifest() writes of it.
+[[nodiscard]] std::uint64_t manifest_size(const manifest& m) noexcept;
 /// Makes a root lead to it.
 void name_manifest(format::root& r, const manifest& m) noexcept;
 /// What set_retention() stored last. errc::damaged if it cannot be known.
@@ -58,6 +60,9 @@ void for_each_segment(const pool_set& pools,
                       const std::function<void(const segment&, const format::segment_header&)>& visit);
 /// Those that are part of a store no more if this is its manifest.
 [[nodiscard]] std::vector<segment> outdated_segments(const pool_set& pools, const manifest& of);
+
+/// What they take in the file.
+[[nodiscard]] std::uint64_t bytes_of(std::span<const segment> all) noexcept;
 
 /// Makes segments free space, neighbours one free segment: zeros behind a header that says so. Their blocks go back to
 /// the file system where it can take them. Returns the free segments; whoever wants allocate() to use them calls

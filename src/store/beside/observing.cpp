@@ -223,7 +223,10 @@ std::unique_ptr<opened_store> open_closed(const std::filesystem::path& path, con
     scan.refuse_damaged();
     const auto found = records->take_over(*now, scan);
     if (!is_all_of(*now, {}, found)) raise_not_as_closed(*pools);
-    return open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
+    auto opened = open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
+    opened->shared->superseded_recovered = scan.superseded_bytes();
+    opened->replaced_bytes = scan.outdated_bytes();
+    return opened;
   } catch (const error&) {
     if (epoch == 0 || is_still_closed(path, opening, epoch)) throw;
     return nullptr;

@@ -69,10 +69,11 @@ struct record_scan_part {
   std::vector<lost_range> lost;
   record_totals totals;  ///< of all that counts
   record_totals certified;
-  version newest = 0;           ///< the greatest stamp
-  version newest_tag = 0;       ///< the greatest stamp of a tag
-  std::uint64_t bytes = 0;      ///< that were checksummed
-  std::uint64_t undecided = 0;  ///< segments with a record that counts only if the process alone died
+  version newest = 0;            ///< the greatest stamp
+  version newest_tag = 0;        ///< the greatest stamp of a tag
+  std::uint64_t bytes = 0;       ///< that were checksummed
+  std::uint64_t superseded = 0;  ///< superseded_bytes() of the records that check_chains() found to be replaced
+  std::uint64_t undecided = 0;   ///< segments with a record that counts only if the process alone died
 };
 
 class record_scan {
@@ -113,6 +114,9 @@ class record_scan {
   /// known.
   void refuse_unknown_crash() const;
   [[nodiscard]] record_totals totals() const;
+  /// Of all parts; what they take that are part of the store no more.
+  [[nodiscard]] std::uint64_t superseded_bytes() const noexcept;
+  [[nodiscard]] std::uint64_t outdated_bytes() const noexcept;
   [[nodiscard]] version newest() const;
   /// The number of records that the root certifies and that are missing. Negative if there are more than it certifies.
   [[nodiscard]] std::int64_t missing_records() const noexcept { return missing_records_; }

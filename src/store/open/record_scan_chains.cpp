@@ -62,13 +62,19 @@ void record_scan::check_chain(link update, record_scan_part& into) {
   };
   const std::uint32_t depth = r.header().depth;
   if (!entry.is_entry() || !of_same_entry(older, u.older) || older.header().depth + 1 != depth) {
-    report(into, update, "record", "the record before it in its history is missing");
-  } else if (!of_same_entry(jump, u.jump) || jump.header().depth >= depth) {
-    report(into, update, "record", "its jump link does not lead to an older record");
-  } else if (version_of(u.older).value_or(0) > version_of(update).value_or(0)) {
+    return report(into, update, "record", "the record before it in its history is missing");
+  }
+  if (!of_same_entry(jump, u.jump) || jump.header().depth >= depth) {
+    return report(into, update, "record", "its jump link does not lead to an older record");
+  }
+  const version before = version_of(u.older).value_or(0);
+  const version after = version_of(update).value_or(0);
+  if (before > after) {
     report(into, update, "record", "its version is older than that of the record before it");
   } else if (!follow(u.older)) {
     report(into, update, "record", "another record links to the same older record");
+  } else if (before == after) {
+    into.superseded += icecore::superseded_bytes(older.layout());
   }
 }
 

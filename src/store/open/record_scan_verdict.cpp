@@ -127,6 +127,14 @@ record_totals record_scan::totals() const {
   return sum;
 }
 
+std::uint64_t record_scan::superseded_bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& p : parts_) sum += p.superseded;
+  return sum;
+}
+
+std::uint64_t record_scan::outdated_bytes() const noexcept { return bytes_of(outdated_segments_); }
+
 /// What the manifest says decides whether a segment counts: one of records or of an index by its era, a packed one by
 /// its name.
 record_scan::segment_kind record_scan::kind_of(link at, link end) const noexcept {

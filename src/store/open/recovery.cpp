@@ -72,6 +72,7 @@ std::unique_ptr<opened_store> recovery::run() {
     histories_->set_durable(found.segments());
     // Both root pages lead to the newest manifest by now (begin_session), so what it does not name is nobody's (A10).
     const std::vector<segment> given_back = give_back(p, found.outdated_segments());
+    if (!given_back.empty()) parts_.opened->replaced_bytes = 0;
     if (!index_durable) {  // else all free space would be taken for records, with its blocks
       for (const auto* all : {&found.free_segments(), &given_back}) {
         for (const segment& s : *all) p.add_free(s.offset, s.size);
@@ -177,6 +178,8 @@ void recovery::take_over(const record_scan& found) {
   }
   parts_.shared->recovered = found.totals();
   parts_.shared->newest_recovered = found.newest();
+  parts_.shared->superseded_recovered = found.superseded_bytes();
+  parts_.opened->replaced_bytes = found.outdated_bytes();
   parts_.recovered_from_crash = found.crashed();
   const version clock = clock_after(*parts_.pool, what_is_there(found));
   // relaxed: nothing else runs yet

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "store/core.hpp"
+
 namespace icecore::detail {
 
 void current_pins::begin(const store_core& core, pin_table::memory views_lead_into) {
   const std::scoped_lock lock(mutex_);
   core_ = &core;
   memory_ = std::move(views_lead_into);
+  since_ = now_in(core);
   // release: pairs with take()
   newest_.store(&pin_table::open(core, memory_), std::memory_order_release);
 }
@@ -43,7 +46,8 @@ std::optional<std::uint64_t> current_pins::renew_for(const store_core& core, pin
   pin_table& next = pin_table::open(core, views_lead_into);
   core_ = &core;
   memory_ = std::move(views_lead_into);
-  older_.push_back({number_, newest_.load(std::memory_order_relaxed)});
+  older_.push_back({number_, newest_.load(std::memory_order_relaxed), since_});
+  since_ = now_in(core);  // before the table is the newest one: its pins are taken later
   // release: what the caller did before
   newest_.store(&next, std::memory_order_release);
   ++number_;
@@ -53,12 +57,37 @@ std::optional<std::uint64_t> current_pins::renew_for(const store_core& core, pin
 
 bool current_pins::none_before(std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
+  drop_unpinned();
+  return std::ranges::none_of(older_, [&](const numbered& each) { return each.number < number; });
+}
+
+std::optional<current_pins::beginning> current_pins::oldest() {
+  const std::scoped_lock lock(mutex_);
+  drop_unpinned();
+  std::optional<beginning> oldest;
+  if (!older_.empty()) {
+    oldest = older_.front().since;
+  } else if (newest_.load(std::memory_order_relaxed)->live() != 0) {
+    oldest = since_;
+  }
+  const bool was_a_version_closed = now_in(*core_).open != since_.open;
+  // Without the barrier a table may be missed that has a pin: then no table is made that is not needed.
+  if (was_a_version_closed && older_.size() < tables_max && all_threads_barrier()) {
+    static_cast<void>(renew_for(*core_, memory_));
+  }
+  return oldest;
+}
+
+current_pins::beginning current_pins::now_in(const store_core& core) {
+  return {core.clock().now(), std::chrono::steady_clock::now()};
+}
+
+void current_pins::drop_unpinned() {
   std::erase_if(older_, [](const numbered& each) {
     if (each.table->live() != 0) return false;
     each.table->retire();
     return true;
   });
-  return std::ranges::none_of(older_, [&](const numbered& each) { return each.number < number; });
 }
 
 }  // namespace icecore::detail

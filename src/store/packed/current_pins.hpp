@@ -13,19 +13,22 @@
 // it. Once an older table counts no pin, it never has one again: there is none to copy. So it is retired, and may be
 // used again.
 //
-// A store whose packed records are not compressed has one table for each of its engines.
+// A store whose packed records are not compressed has a table for each of its engines, and one for each call of
+// oldest() behind which a version was closed: so a program that asks now and then learns about when a pin was taken.
 //
 // Threads: any, but for begin(), the destructor and retire(). Cost: take() that of pin_table, and two reads. renew() a
 // system call; the others 144 cache lines for each table that has pins.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "icecore/pin.hpp"
+#include "icecore/version.hpp"
 #include "store/read/pin_table.hpp"
 #include "stratum/frames/frame_cache.hpp"
 
@@ -52,6 +55,14 @@ class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers
   }
   /// From now on pins are on this engine. Returns the number of its first table, as renew(). Throws std::bad_alloc.
   std::optional<std::uint64_t> replace(const store_core& core, pin_table::memory views_lead_into);
+  /// When the oldest table that counts a pin began: its pins were taken then, or later.
+  struct beginning {
+    version open;  ///< the version that was open
+    std::chrono::steady_clock::time_point at;
+  };
+  /// Empty if there is no pin. Pins that are taken from now on are told apart from earlier ones, while fewer than
+  /// `tables_max` tables have pins.
+  [[nodiscard]] std::optional<beginning> oldest();
   /// The core ends: pin_table::retire() for all tables.
   void retire() noexcept;
   /// Never less than the number of pins at some moment of the call.
@@ -62,10 +73,14 @@ class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers
   [[nodiscard]] bool any() const override { return live() != 0; }
 
  private:
+  static constexpr std::size_t tables_max = 64;  // 9 KiB each
   struct numbered {
     std::uint64_t number;
     pin_table* table;
+    beginning since;
   };
+  [[nodiscard]] static beginning now_in(const store_core& core);
+  void drop_unpinned();
   std::optional<std::uint64_t> renew_for(const store_core& core, pin_table::memory views_lead_into);
 
   mutable std::mutex mutex_;  // of what follows
@@ -73,6 +88,7 @@ class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers
   pin_table::memory memory_;
   std::atomic<pin_table*> newest_{nullptr};
   std::uint64_t number_ = 1;     // of the newest table
+  beginning since_{};            // the newest table
   std::vector<numbered> older_;  // those that had pins when they were last counted
 };
 

@@ -116,6 +116,7 @@ void opened_store::complete_change_of_dead() {
   if (writers->generation() != to && pool->roots().read().manifest == change.manifest) {
     pool->roots().update_both([](format::root&) {});  // both pages lead there, durably (A10)
     shared->recovered = change.left;
+    shared->superseded_recovered = 0;
     writers->begin_generation(to, change.newest);
     shared->closed_versions.ring();
   }

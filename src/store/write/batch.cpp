@@ -232,6 +232,7 @@ void engine<Heads>::link_batched(batch_run& run, const batch::operation& o) {
   const auto as_entry = record_layout::of_entry(o.key.size(), value.size(), true, !o.value);
   const entered there =
       enter_batched(run.w, {as_entry, run.batch_link, o.key, value, index::lookup_cache::hash_of(o.key)});
+  run.w.count_given(o.key.size());
   if (there.is_new()) {
     run.records.push_back({there.entry, as_entry, there.flushed()});
     return;

@@ -61,4 +61,15 @@ struct record_totals {
   }
 };
 
+/// Counts for statistics(): no certificate is made of them.
+struct write_counts {
+  std::uint64_t key_bytes = 0;         ///< of all writes, also of keys that were there
+  std::uint64_t superseded_bytes = 0;  ///< of the young generation: superseded_bytes()
+
+  void add(const write_counts& other) noexcept {
+    key_bytes += other.key_bytes;
+    superseded_bytes += other.superseded_bytes;
+  }
+};
+
 }  // namespace icecore

@@ -116,11 +116,14 @@ void writer_set::prepare_generation(std::span<const segment_tail> with) {
 }
 
 void writer_set::begin_generation(std::uint64_t number, version newest) noexcept {
+  shared_->totals_before.add(totals());
+  shared_->counts_before.add(counts());
   shared_->filled.forget(newest);  // before the slots: who finds them empty learns that ranges do not lead to all (F2)
   for (writer_slot& slot : shared_->slots) {
     slot.tail = {};
     slot.position_before = null_link;
     slot.totals = {};
+    slot.counts = {};
     slot.pending = {};
     slot.filled.begin(null_link);
   }
@@ -132,6 +135,20 @@ record_totals writer_set::totals() const noexcept {
   record_totals sum;
   for (const writer_slot& slot : shared_->slots) sum.add(slot.totals);
   return sum;
+}
+
+write_counts writer_set::counts() const noexcept {
+  write_counts sum;
+  for (const writer_slot& slot : shared_->slots) sum.add(slot.counts);
+  return sum;
+}
+
+writer_set::traffic writer_set::since_opening() const noexcept {
+  record_totals records = shared_->totals_before;
+  records.add(totals());
+  write_counts other = shared_->counts_before;
+  other.add(counts());
+  return {other.key_bytes + records.value_bytes, records.record_bytes};
 }
 
 bool writer_set::none_since(version open) const noexcept {

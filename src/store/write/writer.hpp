@@ -60,6 +60,7 @@ struct alignas(128) writer_slot {
   link position_before = 0;  // before the last allocation; for rewind
   record_totals totals;
   filling filled{};  // for feeds
+  write_counts counts{};
   /// How many writes in a row met a key that had no entry, up to a limit.
   std::uint32_t new_keys_in_a_row = 0;
   /// The last update: it is durable, but its entry's committed head is not advanced yet (durable_heads::commit()).
@@ -130,6 +131,12 @@ class writer {
     // relaxed: the end of the lease releases it, for none_since()
     slot_->last_version.store(stamped, std::memory_order_relaxed);
   }
+  /// Counts a write that has taken effect.
+  [[gnu::always_inline]] void count_given(std::size_t key_size) const noexcept { slot_->counts.key_bytes += key_size; }
+  /// Counts a record that one of the same version has replaced.
+  void count_superseded(record_layout layout) const noexcept {
+    slot_->counts.superseded_bytes += superseded_bytes(layout);
+  }
   /// The pending commit of this writer's last write; without an entry if there is none.
   [[nodiscard]] written_record& pending() const noexcept { return slot_->pending; }
 
@@ -183,6 +190,12 @@ class writer_set {
     alignas(64) std::array<open_segments::state, 2> open_lists;  ///< of a generation's number % 2
     std::atomic<unsigned> processes{0};                          ///< that ever shared the store
     filled_ranges filled;                                        ///< for feeds
+    open_segments::state open_list;
+    std::atomic<unsigned> processes{0};  ///< that ever shared the store
+    filled_ranges filled;                ///< for feeds
+    /// What earlier young generations of this session had; under the gate.
+    record_totals totals_before;
+    write_counts counts_before;
   };
 
   /// `shared` lies in `memory`.
@@ -255,6 +268,15 @@ class writer_set {
   void commit_last(const durable_heads& heads) noexcept;
   /// Sum of what all writers have written since opening. Call under the gate (W3).
   [[nodiscard]] record_totals totals() const noexcept;
+  /// The same counts for statistics(). Call under the gate (W3).
+  [[nodiscard]] write_counts counts() const noexcept;
+  /// What all writers have written and were given since the store was opened, in earlier young generations, too. Call
+  /// under the gate (W3).
+  struct traffic {
+    std::uint64_t given_bytes;   ///< keys and values
+    std::uint64_t record_bytes;  ///< as record_totals has them
+  };
+  [[nodiscard]] traffic since_opening() const noexcept;
   /// Whether no write since opening that the caller can know of has taken effect in a version >= `open`: none has
   /// completed, and none is under way.
   [[nodiscard]] bool none_since(version open) const noexcept;

@@ -78,6 +78,21 @@ std::string packed_in_words(const statistics& s) {
                      compressed);
 }
 
+std::string pins_in_words(const statistics& s) {
+  std::string text = "none in this process";
+  if (s.oldest_pin) {
+    text = fmt::format("of version {} or later, at most {:.0f} s old", grouped(*s.oldest_pin), s.oldest_pin_seconds);
+  }
+  if (s.oldest_held) text += fmt::format("; kept queries and feeds hold version {}", grouped(*s.oldest_held));
+  return text;
+}
+
+std::string written_in_words(const statistics& s) {
+  if (s.given_bytes == 0) return "nothing since it was opened";
+  return fmt::format("{} for {} given since it was opened, {:.2f} times", bytes_in_words(s.written_bytes),
+                     bytes_in_words(s.given_bytes), s.write_amplification());
+}
+
 /// What a store keeps, and what it does not have any more.
 struct kept_versions {
   std::span<const version_range> lost;
@@ -107,6 +122,9 @@ void print_json(const statistics& s, const kept_versions& versions) {
   line.add("key_bytes", s.key_bytes).add("value_bytes", s.value_bytes).add("used_bytes", s.used_bytes);
   line.add("file_bytes", s.file_bytes)
       .add("free_bytes", s.free_bytes)
+      .add("live_bytes", s.live_bytes)
+      .add("garbage_bytes", s.garbage_bytes)
+      .add("waiting_bytes", s.waiting_bytes)
       .add("index_bytes", s.index_bytes)
       .add("huge_page_bytes", process_huge_page_bytes());
   line.add("used_bytes_a_key", bytes_a_key(s.used_bytes, s)).add("index_bytes_a_key", bytes_a_key(s.index_bytes, s));
@@ -115,6 +133,11 @@ void print_json(const statistics& s, const kept_versions& versions) {
   line.add("packed_inflated_bytes", s.packed_inflated_bytes).add("block_cache_bytes_max", s.block_cache_bytes_max);
   line.add("block_cache_bytes", s.block_cache_bytes);
   line.add("block_cache_hits", s.block_cache_hits).add("block_cache_misses", s.block_cache_misses);
+  line.add("pins", s.pins);
+  if (s.oldest_pin) line.add("oldest_pin", *s.oldest_pin).add("oldest_pin_seconds", s.oldest_pin_seconds);
+  if (s.oldest_held) line.add("oldest_held", *s.oldest_held);
+  line.add("given_bytes", s.given_bytes).add("written_bytes", s.written_bytes);
+  line.add("write_amplification", s.write_amplification());
   line.add("retention", retention_json(versions.policy));
   line.add("recovered_from_crash", s.recovered_from_crash).add("recovered_instantly", s.recovered_instantly);
   line.add("opening_seconds", s.recovery_seconds);
@@ -161,12 +184,18 @@ void print_table(const statistics& s, const kept_versions& versions) {
   line("overhead", bytes_in_words(s.used_bytes > content ? s.used_bytes - content : 0));
   line("used in the file",
        fmt::format("{}, {:.1f} B a key", bytes_in_words(s.used_bytes), bytes_a_key(s.used_bytes, s)));
+  line("live, garbage",
+       fmt::format(
+           "{}, {}{}", bytes_in_words(s.live_bytes), bytes_in_words(s.garbage_bytes),
+           s.waiting_bytes == 0 ? "" : fmt::format(", {} of it in use by readers", bytes_in_words(s.waiting_bytes))));
   line("file size", fmt::format("{}, {} of it free", bytes_in_words(s.file_bytes), bytes_in_words(s.free_bytes)));
   for (const file_statistics& f : s.files) {
     if (s.files.size() == 1) break;
     line("  file", fmt::format("{}: {}, {} used{}", shown(f.path), bytes_in_words(f.file_bytes),
                                bytes_in_words(f.used_bytes), f.node < 0 ? "" : fmt::format(", NUMA node {}", f.node)));
   }
+  line("oldest pin", pins_in_words(s));
+  line("written", written_in_words(s));
   line("packed", packed_in_words(s));
   if (s.block_cache_bytes_max != 0) {
     line("block cache", fmt::format("{} of {}, {} hits, {} misses", bytes_in_words(s.block_cache_bytes),

@@ -170,8 +170,12 @@ class live_packing final : packing {
       for (pool* p : pools_->files()) p->forget_used_end();
       // All that is not named, also what earlier compactions left: the pins that it waits for are of this engine, too.
       store_->replaced_space = outdated_segments(*pools_, next);
+      store_->replaced_bytes = bytes_of(store_->replaced_space);
+      // relaxed: a count
+      store_->packing_bytes.fetch_add(left_.record_bytes + manifest_size(next), std::memory_order_relaxed);
       if (is_shared_) store_->replaced_arenas.push_back(current_arena());
       store_->shared->recovered = left_;
+      store_->shared->superseded_recovered = 0;
       store_->writers->begin_generation(number, high);
       generations.change.to.store(0, std::memory_order_release);
       if (store_->as_asked.grow_in_background) engine->grow_in_background();
@@ -277,7 +281,10 @@ class live_packing final : packing {
     }
     if (!space.empty() && is_free) {
       const std::vector<segment> given_back = give_back(*pools_, space);
-      if (!given_back.empty()) space.clear();
+      if (!given_back.empty()) {
+        space.clear();
+        store_->replaced_bytes = 0;
+      }
       for (const segment& s : given_back) pools_->add_free(s.offset, s.size);
     }
     report_.erased = space.empty();

@@ -224,8 +224,8 @@ void packing::merge_parts(const Engine& engine, const index::ordered_links& youn
       building_room memory;
       // relaxed: only a work counter
       for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
-        segment_target target(*pools_, pools_->number_for(number - watchers), seed_start, core_->opened().extents_made,
-                              memory, *how_, slow);
+        segment_target target(*pools_, pools_->number_for(number - watchers), seed_start,
+                              {core_->opened().extents_made, core_->opened().packing_bytes}, memory, *how_, slow);
         counting_target only_counts(memory);
         auto& to = how_->dry_run ? static_cast<stratum::extent_target&>(only_counts) : target;
         totals[i] = merge_part(engine, young, of, strata, parts[i], to);

@@ -1,7 +1,7 @@
 // Where a compaction puts the extents that it makes: in segments of their own, or nowhere, if it only counts.
 //
 //   building_room memory;
-//   segment_target target(pools, file, seed_start, count, memory, how);
+//   segment_target target(pools, file, seed_start, {made, written}, memory, how, slow);
 //   stratum::merge(sources, rule, range, target);
 //   use(target.made());
 //
@@ -68,10 +68,20 @@ class building_room {
 /// Puts the extents of a range of keys into segments.
 class segment_target final : public stratum::extent_target {
  public:
-  /// `seed_start` and `count` make seeds that no other extent of this store has.
-  segment_target(pool_set& pools, std::uint16_t file, std::uint32_t seed_start, std::atomic<std::uint32_t>& count,
-                 building_room& memory, const compaction_options& how, pace* slow)
-      : pools_(&pools), file_(file), seed_start_(seed_start), count_(&count), memory_(&memory), slow_(slow) {
+  /// What all targets of a session count.
+  struct counts {
+    std::atomic<std::uint32_t>& made;     ///< extents; with `seed_start` it makes seeds that no other extent has
+    std::atomic<std::uint64_t>& written;  ///< bytes
+  };
+  segment_target(pool_set& pools, std::uint16_t file, std::uint32_t seed_start, counts all, building_room& memory,
+                 const compaction_options& how, pace* slow)
+      : pools_(&pools),
+        file_(file),
+        seed_start_(seed_start),
+        count_(&all.made),
+        written_(&all.written),
+        memory_(&memory),
+        slow_(slow) {
     if (how.compression == compression::zstd) frames_.emplace(how.compression_level);
   }
 
@@ -93,6 +103,7 @@ class segment_target final : public stratum::extent_target {
     pools_->persist().flush(pools_->at(s.first_record()), bytes.size());
     pools_->persist().fence();
     pools_->grow_ahead(s.offset);
+    written_->fetch_add(bytes.size(), std::memory_order_relaxed);  // relaxed: a count
     memory_->clear();
     if (slow_ != nullptr) slow_->spend(bytes.size());
   }
@@ -110,6 +121,7 @@ class segment_target final : public stratum::extent_target {
   std::uint16_t file_;
   std::uint32_t seed_start_;
   std::atomic<std::uint32_t>* count_;
+  std::atomic<std::uint64_t>* written_;
   building_room* memory_;
   pace* slow_;  // null: as fast as it goes
   std::uint32_t seed_ = 0;
