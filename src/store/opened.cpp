@@ -2,11 +2,17 @@
 
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "base/raise.hpp"
+#include "pool/manifest/manifest.hpp"
 #include "store/core.hpp"
+#include "store/packed/retention/forgetting.hpp"
+#include "store/sharing/generations.hpp"
 
 namespace icecore::detail {
+
+opened_store::opened_store() = default;
 
 opened_store::~opened_store() {
   following_in_background_.reset();
@@ -77,6 +83,34 @@ bool opened_store::drop_replaced() {
   const std::scoped_lock lock(engines_mutex_);
   std::erase_if(replaced_, [this](const numbered& each) { return pins.none_before(each.until); });
   return replaced_.empty();
+}
+
+bool opened_store::nobody_looks() {
+  if (!drop_replaced()) return false;
+  return !current().shares() || !memory->others_lock(generation_bytes_from, writers->generation());
+}
+
+bool opened_store::give_back_replaced() {
+  const bool is_any_pinned = !nobody_looks();
+  if (!is_any_pinned) {
+    for (const std::uint32_t arena : std::exchange(replaced_arenas, {})) {
+      if (arena != 0) memory->clear_sibling(arena);  // 0 has what is not of one generation, too
+    }
+  }
+  if (!replaced_space.empty()) {
+    if (is_any_pinned) return false;
+    const std::vector<segment> given_back = give_back(*pool, replaced_space);
+    if (given_back.empty()) return false;  // a reader beside this process looks at it
+    replaced_space.clear();
+    replaced_bytes = 0;
+    for (const segment& s : given_back) pool->add_free(s.offset, s.size);
+  }
+  if (forgotten == nullptr) return true;
+  const auto requests = finish_forgetting(*forgotten, *pool, shared->queries);
+  if (requests.empty()) return false;
+  for (const segment& s : requests) pool->add_free(s.offset, s.size);
+  forgotten.reset();
+  return true;
 }
 
 }  // namespace icecore::detail

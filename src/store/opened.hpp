@@ -54,8 +54,12 @@
 
 namespace icecore::detail {
 
+class forgotten_keys;
 class pace;
 class store_core;
+
+/// Why a compaction of an open store begins.
+enum class compacts : std::uint8_t { by_call, by_itself };
 
 /// The engine that was current when it was made, as long as this lives.
 class held_engine {
@@ -73,7 +77,7 @@ class held_engine {
 
 class [[gnu::visibility("hidden")]] opened_store {
  public:
-  opened_store() = default;
+  opened_store();
   ~opened_store();
   opened_store(const opened_store&) = delete;
   opened_store& operator=(const opened_store&) = delete;
@@ -83,7 +87,7 @@ class [[gnu::visibility("hidden")]] opened_store {
   /// store::compact()
   [[nodiscard]] compaction_report compact(const compaction_options& how);
   /// The same at this pace.
-  [[nodiscard]] compaction_report compact(const compaction_options& how, pace& slow);
+  [[nodiscard]] compaction_report compact(const compaction_options& how, pace& slow, compacts why);
   /// Ends the session: store_core::close(). Nothing else runs.
   void close();
   /// A pin on the current engine.
@@ -120,6 +124,11 @@ class [[gnu::visibility("hidden")]] opened_store {
   void replace(std::unique_ptr<store_core> next);
   /// Ends the engines of before on which no pin is left. Returns whether there is none of them any more.
   bool drop_replaced();
+  /// At the engines before the current one, in whatever process that shares the store.
+  [[nodiscard]] bool nobody_looks();
+  /// Gives back what compactions have replaced, and forgets what they were to forget, if nobody looks at it any more.
+  /// Returns whether nothing is left to give back. Under `compacting`. errc::io
+  bool give_back_replaced();
 
   // ---- What the engines share. Opening sets it, and then it stays, but for what the pointers lead to. ----
   std::unique_ptr<pool_set> pool;
@@ -148,13 +157,23 @@ class [[gnu::visibility("hidden")]] opened_store {
   mutable std::shared_mutex replacing;
   std::mutex compacting;  ///< by who replaces the engine, or its manifest, from the decision to the end
   /// What a compaction has replaced, and views of this process, or readers beside it, may still look at; under
-  /// `compacting`. The next compaction, or the next opening, gives it back.
+  /// `compacting`. Automatic compaction, the next compaction or the next opening gives it back.
   std::vector<segment> replaced_space;
   /// The arenas in the shared file that hold indexes of generations before the current one; under `compacting`.
   std::vector<std::uint32_t> replaced_arenas;
+  /// What the last compaction was to forget, until the space of what it replaced is given back; under `compacting`.
+  std::unique_ptr<forgotten_keys> forgotten;
   std::atomic<std::uint64_t> replaced_bytes{0};  ///< in it, or in what an opening could not give back
   std::atomic<std::uint64_t> packing_bytes{0};   ///< extents, tags and manifests that compactions of this session wrote
   std::atomic<std::uint32_t> extents_made{0};    ///< by compactions of this session: each has a seed of its own
+  /// Records of the last compaction of this session; under `compacting`.
+  struct {
+    std::uint64_t young = 0;       ///< when it began
+    std::uint64_t merged = 0;      ///< in step 2, with those of strata
+    std::uint64_t written = 0;     ///< while it ran
+    std::uint64_t last_round = 0;  ///< of these, packed while writers were stopped
+    std::uint64_t rounds = 0;      ///< of step 3
+  } last_compaction;
   std::mutex companion_mutex;
   std::unique_ptr<store_companion> companion;
   std::unique_ptr<automatic_compaction> automatic;  ///< null unless options::compaction says so

@@ -72,7 +72,11 @@ std::unique_ptr<opened_store> recovery::run() {
     histories_->set_durable(found.segments());
     // Both root pages lead to the newest manifest by now (begin_session), so what it does not name is nobody's (A10).
     const std::vector<segment> given_back = give_back(p, found.outdated_segments());
-    if (!given_back.empty()) parts_.opened->replaced_bytes = 0;
+    if (!given_back.empty()) {
+      parts_.opened->replaced_bytes = 0;
+    } else if (!index_durable) {  // as below
+      parts_.opened->replaced_space = found.outdated_segments();
+    }
     if (!index_durable) {  // else all free space would be taken for records, with its blocks
       for (const auto* all : {&found.free_segments(), &given_back}) {
         for (const segment& s : *all) p.add_free(s.offset, s.size);

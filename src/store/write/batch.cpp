@@ -174,6 +174,7 @@ std::optional<version> apply_if(opened_store& store, const batch& operations) {
   }
   store.check_may_lease();
   const auto todo = last_of_each_key(operations);
+  store.writers->await_turn();
   for (;;) {
     {
       const writer_set::gate stopped(*store.writers);
@@ -201,6 +202,7 @@ version engine<Heads>::apply(const writer& w, std::span<const batch::operation* 
 
   batch_run run{w, null_link, {}};
   run.records.reserve(todo.size());
+  w.count_batched(todo.size() - 1);
   require_room_in_histories(todo);
   w.reserve(space);  // the last step that may fail before anything is linked, unless the index is persistent
   if constexpr (Heads::are_durable) enter_keys(w, todo);

@@ -1,7 +1,9 @@
 #include "store/write/writer.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/locks/looks.hpp"
@@ -165,16 +167,22 @@ bool writer_set::none_since(version open) const noexcept {
 writer_set::gate::gate(writer_set& set)
     : set_(&set), only_one_(set.shared_->gate, [&] {
         if (set.complete_) set.complete_();
-        set.shared_->gate_closed.store(false, std::memory_order_release);  // release: as in the destructor
+        open(*set.shared_);
       }) {
   // seq_cst against the exchange in writer_lease: either the writer sees the gate closed or we see the writer leased
-  set.shared_->gate_closed.store(true, std::memory_order_seq_cst);
+  set.shared_->gate_closed.fetch_or(is_shut, std::memory_order_seq_cst);
+  set.shared_->gates_shut.fetch_add(1, std::memory_order_relaxed);  // a count
   try {
     for (const writer_slot& slot : set.shared_->slots) wait_for(slot);
   } catch (...) {
-    set.shared_->gate_closed.store(false, std::memory_order_release);
+    open(*set.shared_);
     throw;
   }
+}
+
+void writer_set::gate::open(state& of) noexcept {
+  // release: a thread that finds the gate open sees what was done under it
+  of.gate_closed.fetch_and(static_cast<std::uint8_t>(~is_shut), std::memory_order_release);
 }
 
 void writer_set::gate::wait_for(const writer_slot& slot) {
@@ -234,27 +242,71 @@ void writer_set::open_gate_of_dead() {
   const std::unique_lock<process_lock> held(shared_->gate, std::adopt_lock);
   if (!shared_->gate.owner_died()) return;
   if (complete_) complete_();
-  shared_->gate_closed.store(false, std::memory_order_release);  // release: as in the destructor below
+  gate::open(*shared_);
   shared_->gate.mark_consistent();
 }
 
-writer_set::gate::~gate() {
-  // release: a thread that finds the gate open sees what was done under it
-  set_->shared_->gate_closed.store(false, std::memory_order_release);
+writer_set::gate::~gate() { open(*set_->shared_); }
+
+std::uint64_t writer_set::operations() const noexcept {
+  std::uint64_t sum = 0;
+  for (const writer_slot& slot : shared_->slots) {
+    // relaxed: a count
+    const std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed) & writer_slot::count_mask;
+    sum += (sequence + 1) / 2 + slot.batched_keys.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+void writer_set::slow_down(std::uint64_t operations_max) noexcept {
+  // relaxed: a writer that sees the bit sooner than the number, or later, naps once more or not
+  shared_->operations_max.store(operations_max, std::memory_order_relaxed);
+  if (!are_slow()) shared_->gate_closed.fetch_or(is_slow, std::memory_order_relaxed);
+}
+
+void writer_set::end_slow() noexcept {
+  // relaxed: nothing is told by it
+  if (are_slow()) shared_->gate_closed.fetch_and(static_cast<std::uint8_t>(~is_slow), std::memory_order_relaxed);
+}
+
+void writer_set::await_turn() {
+  unsigned naps = 0;
+  while (are_slow() && !writer_lease::may_begin(*this, naps)) {
+  }
+}
+
+/// Naps once if it is slow and there were enough operations.
+bool writer_lease::may_begin(writer_set& set, unsigned& naps) noexcept {
+  constexpr std::chrono::microseconds nap(500);
+  writer_set::state& all = *set.shared_;
+  // relaxed: hints, the lease decides
+  const std::uint8_t gate = all.gate_closed.load(std::memory_order_relaxed);
+  if ((gate & writer_set::is_shut) != 0) return false;
+  if ((gate & writer_set::is_slow) == 0 || naps >= writer_set::naps_max) return true;
+  if (set.operations() < all.operations_max.load(std::memory_order_relaxed)) return true;
+  ++naps;
+  all.naps.fetch_add(1, std::memory_order_relaxed);
+  std::this_thread::sleep_for(nap);
+  return false;
 }
 
 unsigned writer_lease::lease_any(writer_set& set, unsigned own, bool through_gate) {
   backoff wait;
+  unsigned naps = 0;
+  const std::uint8_t passes = through_gate ? anything : writer_set::is_slow;
   for (unsigned rounds = 1;; ++rounds) {
     if (rounds % rounds_between_looks == 0) {
       set.recover_dead_writers();  // all writers may belong to killed processes
       if (!through_gate) set.open_gate_of_dead();
     }
-    for (unsigned i = 0; i < writer_set::writers_max; ++i) {
-      const unsigned number = (own + i) % writer_set::writers_max;
-      if (try_lease(set, number, through_gate)) return number;
-      // relaxed: a hint to wait
-      if (!through_gate && set.shared_->gate_closed.load(std::memory_order_relaxed)) break;
+    if (through_gate || may_begin(set, naps)) {
+      for (unsigned i = 0; i < writer_set::writers_max; ++i) {
+        const unsigned number = (own + i) % writer_set::writers_max;
+        if (try_lease(set, number, passes)) return number;
+        // relaxed: a hint to wait
+        const bool is_shut = (set.shared_->gate_closed.load(std::memory_order_relaxed) & writer_set::is_shut) != 0;
+        if (!through_gate && is_shut) break;
+      }
     }
     wait.pause();
   }

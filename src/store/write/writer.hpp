@@ -56,6 +56,8 @@ struct alignas(128) writer_slot {
   std::atomic<std::uint64_t> sequence{0};  // below process_shift; the bits above hold the process that leased it last
   /// The newest version this writer has written in; read by others.
   std::atomic<version> last_version{0};
+  /// Keys of batches but for one of each; written by the one that has leased it, read by others.
+  std::atomic<std::uint64_t> batched_keys{0};
   segment_tail tail{};
   link position_before = 0;  // before the last allocation; for rewind
   record_totals totals;
@@ -133,6 +135,12 @@ class writer {
   }
   /// Counts a write that has taken effect.
   [[gnu::always_inline]] void count_given(std::size_t key_size) const noexcept { slot_->counts.key_bytes += key_size; }
+  /// Counts a batch's further keys.
+  void count_batched(std::size_t further_keys) const noexcept {
+    // relaxed: a count, which this thread alone writes
+    std::atomic<std::uint64_t>& keys = slot_->batched_keys;
+    keys.store(keys.load(std::memory_order_relaxed) + further_keys, std::memory_order_relaxed);
+  }
   /// Counts a record that one of the same version has replaced.
   void count_superseded(record_layout layout) const noexcept {
     slot_->counts.superseded_bytes += superseded_bytes(layout);
@@ -178,10 +186,16 @@ class writer_set {
   static constexpr unsigned writers_max = format::writers_max;
   static constexpr unsigned first_process = 0;  ///< the one that opened the store
 
+  /// Of state::gate_closed.
+  static constexpr std::uint8_t is_shut = 1;  ///< the gate is: no lease begins
+  static constexpr std::uint8_t is_slow = 2;  ///< leases begin as slow_down() says
+
   /// The part in the arena.
   struct state {
     std::array<writer_slot, writers_max> slots;
-    alignas(64) std::atomic<bool> gate_closed{false};
+    alignas(64) std::atomic<std::uint8_t> gate_closed{0};  ///< 0: open; else bits of what a lease has to look at
+    std::atomic<std::uint64_t> operations_max{0};          ///< while is_slow: operations() that may have begun
+    std::atomic<std::uint64_t> naps{0};                    ///< of writers, while is_slow
     process_lock gate;
     process_lock recovering;  ///< held while dead writers are recovered (W4)
     /// Which young generation takes the writes; from 1. Changes under the gate while no writer is leased (W5). It has a
@@ -196,6 +210,7 @@ class writer_set {
     /// What earlier young generations of this session had; under the gate.
     record_totals totals_before;
     write_counts counts_before;
+    std::atomic<std::uint64_t> gates_shut{0};
   };
 
   /// `shared` lies in `memory`.
@@ -256,6 +271,31 @@ class writer_set {
   /// If the process is killed amid it, it may be called again by another one.
   void begin_generation(std::uint64_t number, version newest) noexcept;
 
+  /// How many leases have ended or are under way: none of them wrote more than one key, but for batches, which count
+  /// their keys. From any thread, at any time; O(writers).
+  [[nodiscard]] std::uint64_t operations() const noexcept;
+  /// How often the gate was shut since the store was opened.
+  [[nodiscard]] std::uint64_t gates_shut() const noexcept {
+    return shared_->gates_shut.load(std::memory_order_relaxed);  // relaxed: a count
+  }
+
+  // ---- For who packs what writers write (packed/compacting/slow_writers.hpp) ----
+  /// From now on a lease begins only while operations() is less than this; a thread that has none naps for up to 1 ms
+  /// and looks again, without a lease. It naps naps_max times at most: so nobody waits for ever for who has stopped.
+  void slow_down(std::uint64_t operations_max) noexcept;
+  /// Leases begin at once again.
+  void end_slow() noexcept;
+  [[nodiscard]] bool are_slow() const noexcept {
+    return (shared_->gate_closed.load(std::memory_order_relaxed) & is_slow) != 0;  // relaxed: a hint
+  }
+  static constexpr unsigned naps_max = 256;
+  /// How often a writer has napped since the store was opened.
+  [[nodiscard]] std::uint64_t naps() const noexcept {
+    return shared_->naps.load(std::memory_order_relaxed);  // relaxed: a count
+  }
+  /// For who shuts the gate to write: waits as a lease would.
+  void await_turn();
+
   // ---- For feeds: what was written, and is being written ----
   template <typename Visit>
   void for_each_slot(Visit visit) const {
@@ -291,7 +331,9 @@ class writer_set {
     gate& operator=(const gate&) = delete;
 
    private:
+    friend class writer_set;
     void wait_for(const writer_slot& slot);
+    static void open(state& of) noexcept;
 
     writer_set* set_;
     recovering_lock only_one_;
@@ -379,13 +421,14 @@ class writer_lease {
   [[nodiscard, gnu::always_inline]] static unsigned lease(writer_set& set, bool through_gate) {
     // try the thread's own writer first: its line is in this core's cache and no other thread uses it
     const unsigned own = (set.first_ + thread_number()) % writer_set::writers_max;
-    if (try_lease(set, own, through_gate)) [[likely]]
+    if (try_lease(set, own, through_gate ? anything : std::uint8_t{0})) [[likely]]
       return own;
     return lease_any(set, own, through_gate);
   }
-  /// False if the writer is leased already, or the gate is closed.
+  static constexpr std::uint8_t anything = 0xff;
+  /// False if the writer is leased already, or the gate has a bit that is not in `passes`.
   [[nodiscard, gnu::always_inline]] static bool try_lease(writer_set& set, unsigned number,
-                                                          bool through_gate) noexcept {
+                                                          std::uint8_t passes) noexcept {
     writer_slot& slot = set.shared_->slots[number];
     std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed);  // relaxed: the exchange decides
     if (writer_slot::leased(sequence)) return false;
@@ -395,11 +438,15 @@ class writer_lease {
     if (!slot.sequence.compare_exchange_strong(sequence, mine, std::memory_order_seq_cst, std::memory_order_relaxed)) {
       return false;
     }
-    if (through_gate || !set.shared_->gate_closed.load(std::memory_order_seq_cst)) return true;
-    slot.sequence.store(mine + 1, std::memory_order_release);  // nothing was done
+    if ((set.shared_->gate_closed.load(std::memory_order_seq_cst) & ~passes) == 0) return true;
+    // Nothing was done, and operations() does not count it. release: who leases it next has what this thread acquired.
+    slot.sequence.store(sequence, std::memory_order_release);
     return false;
   }
   [[nodiscard]] static unsigned lease_any(writer_set& set, unsigned own, bool through_gate);
+  /// Looks whether the gate lets a lease begin.
+  [[nodiscard]] static bool may_begin(writer_set& set, unsigned& naps) noexcept;
+  friend class writer_set;
 
   writer writer_;
 };

@@ -62,7 +62,9 @@ std::string automatic_compaction::failure() const {
   return state_->failure;
 }
 
-bool automatic_compaction::is_enough() const {
+bool automatic_compaction::is_enough() {
+  const std::uint64_t operations = store_->writers->operations();
+  if (operations == operations_seen_) return false;
   std::uint64_t young = 0;
   std::uint64_t records = 0;
   {
@@ -75,12 +77,26 @@ bool automatic_compaction::is_enough() const {
   }
   const held_engine now = store_->hold();
   const std::uint64_t packed = now->packed() == nullptr ? 0 : now->packed()->media_bytes();
-  return records != 0 && young >= std::max(limits_.young_bytes, packed / 2);
+  const bool enough = records != 0 && young >= std::max(limits_.young_bytes, packed / 2);
+  if (!enough) operations_seen_ = operations;
+  return enough;
+}
+
+void automatic_compaction::give_back() {
+  const std::unique_lock nobody_compacts(store_->compacting, std::try_to_lock);
+  if (!nobody_compacts.owns_lock()) return;
+  if (store_->replaced_space.empty() && store_->replaced_arenas.empty() && store_->forgotten == nullptr) return;
+  static_cast<void>(store_->give_back_replaced());
 }
 
 void automatic_compaction::rest() {
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [this] { return state_->ends || !state_->is_paused; });
+  // Writers do not wait for a compaction that rests. Another thread of it may slow them once more before it rests, too.
+  constexpr auto between = 20ms;
+  while (!state_->ends && state_->is_paused) {
+    store_->writers->end_slow();
+    state_->changed.wait_for(lock, between);
+  }
   if (state_->ends) throw ended();
 }
 
@@ -89,7 +105,8 @@ void automatic_compaction::compact_once() {
   how.threads = limits_.threads;
   how.compression = limits_.compress ? compression::zstd : compression::none;
   pace slow(limits_.bytes_per_second, [this] { rest(); });
-  if (store_->compact(how, slow).packed) done_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
+  if (store_->compact(how, slow, compacts::by_itself).packed)
+    done_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
 }
 
 void automatic_compaction::run() noexcept {
@@ -104,7 +121,10 @@ void automatic_compaction::run() noexcept {
     next = 100ms;
     std::string failed;
     try {
-      if (!is_enough()) continue;
+      give_back();
+      const bool enough = is_enough();
+      looks_.fetch_add(1, std::memory_order_relaxed);  // relaxed: a count
+      if (!enough) continue;
       compact_once();
     } catch (const ended&) {
       return;

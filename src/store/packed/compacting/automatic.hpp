@@ -2,9 +2,10 @@
 //
 //   automatic_compaction keeps_small(store, limits);      // until it is destroyed
 //
-// A thread looks ten times a second how much was written since the last compaction, and compacts the store when that is
-// `young_bytes` or more, and half of what is packed or more: so each byte is packed a few times at most, and what is
-// not packed is a small part of a large store.
+// A thread looks ten times a second whether anything was written, how much that is since the last compaction, and
+// whether what a compaction has replaced can be given back, because nobody looks at it any more. It compacts the store
+// when that is `young_bytes` or more, and half of what is packed or more: so each byte is packed a few times at most,
+// and what is not packed is a small part of a large store.
 //
 // Threads: pause() and resume() from any. Construction and destruction run alone; destruction returns when no
 // compaction of its own is under way, which it cuts off. Errors: a compaction that fails leaves the store as it was; it
@@ -36,13 +37,17 @@ class automatic_compaction {
   void resume() noexcept;
   /// Compactions that packed something.
   [[nodiscard]] std::uint64_t done() const noexcept { return done_.load(std::memory_order_relaxed); }  // a count
+  /// How often it has looked what was written.
+  [[nodiscard]] std::uint64_t looks() const noexcept { return looks_.load(std::memory_order_relaxed); }  // a count
   /// Why the last one failed; empty if it did not.
   [[nodiscard]] std::string failure() const;
 
  private:
   void run() noexcept;
   [[nodiscard]] bool is_of_parent() const noexcept;
-  [[nodiscard]] bool is_enough() const;
+  /// Stops writers for a moment, but only if something was written since it last said no.
+  [[nodiscard]] bool is_enough();
+  void give_back();
   void rest();
   void compact_once();
 
@@ -58,6 +63,8 @@ class automatic_compaction {
   opened_store* store_;
   compaction_limits limits_;
   std::atomic<std::uint64_t> done_{0};
+  std::atomic<std::uint64_t> looks_{0};
+  std::uint64_t operations_seen_ = 0;  // of writers, when it was not enough; the thread's own
   std::uint64_t fork_generation_;
   std::unique_ptr<waiting> state_ = std::make_unique<waiting>();
   std::thread thread_;  // last: it uses the others

@@ -79,7 +79,9 @@ class packing_alone final : packing {
     });
     const bool has_none = unused.empty();
     report_.erased = has_none || !give_back(*pools_, std::move(unused)).empty();
-    if (report_.erased) static_cast<void>(finish_forgetting(core_->shared().queries));
+    if (report_.erased && !forgotten_.segments().empty()) {
+      report_.erased = !finish_forgetting(forgotten_, *pools_, core_->shared().queries).empty();
+    }
     if (report_.erased) cut_end(next);
     core_->close_replaced(left_);
     report_.packed = true;

@@ -3,8 +3,9 @@
 //   1. The newest version is closed behind the gate (settle_version): what it shows is complete, and stays where it is.
 //      The decision: what expires, which strata are merged.
 //   2. Threads merge all records up to that version into extents. Others go on to write, in the same young generation.
-//   3. In rounds: closes the newest version again, and makes a stratum of what was written since. Each round takes less
-//      time than the one before, if writing is slower than packing.
+//   3. In rounds: closes the newest version again, and makes a stratum of what was written since. Writers are slowed
+//      meanwhile (slow_writers.hpp), so each round packs at most half of the one before, and a few records. The store's
+//      own compactions slow them in 2, too, if they write more records than it merges.
 //   4. The gate is shut. The last stratum is made, of what little was written since. Tags are written in segments of
 //   the
 //      next era, and the manifest and both roots (A9, A10). From then on no record of the young generation counts.
@@ -34,15 +35,28 @@
 #include "store/engine.hpp"
 #include "store/open/opening.hpp"
 #include "store/packed/compacting/packing.hpp"
+#include "store/packed/compacting/slow_writers.hpp"
 #include "store/packed/retention/holds.hpp"
 #include "store/sharing/generations.hpp"
 
 namespace icecore::detail {
 namespace {
 
-/// So few records are packed while writers wait.
+/// So little is packed while writers wait, in records and in bytes; but for bytes, of which a few records may have
+/// more.
 constexpr std::uint64_t last_records_max = 2048;
-constexpr unsigned rounds_max = 6;
+constexpr std::uint64_t last_bytes_max = std::uint64_t{8} << 20;
+constexpr std::uint64_t last_records_few = 8;
+/// Writers are slowed so that each round is at most half of the one before, and a few operations: these are enough for
+/// any number of records.
+constexpr unsigned rounds_max = 32;
+/// Writers of a store that processes share are not slowed: a process that is killed here would leave them slow.
+constexpr unsigned rounds_of_shared = 6;
+/// Of a round, when it begins, whatever has been packed in it: in records and in bytes.
+constexpr std::uint64_t round_records_at_once = last_records_max / 4;
+constexpr std::uint64_t round_bytes_at_once = last_bytes_max / 8;
+/// Each two records that a round packs let one be written.
+constexpr std::uint64_t records_for_each = 2;
 
 /// A query or a feed needs a version that was about to expire.
 struct decision_is_old {};
@@ -50,8 +64,14 @@ struct decision_is_old {};
 class live_packing final : packing {
  public:
   /// While the gate is shut and the queries' lock is held: it looks for requests to forget.
-  live_packing(opened_store& store, held_engine of, const compaction_options& how, pace& slow)
-      : packing(*of, how), store_(&store), of_(std::move(of)), slow_(&slow), is_shared_(core_->shares()) {}
+  live_packing(opened_store& store, held_engine of, const compaction_options& how, pace& slow, compacts why)
+      : packing(*of, how),
+        store_(&store),
+        of_(std::move(of)),
+        slow_(&slow),
+        by_itself_(why),
+        writers_(*store.writers),
+        is_shared_(core_->shares()) {}
 
   [[nodiscard]] compaction_report run() {
     forgotten_.require_intact(*pools_);
@@ -78,17 +98,21 @@ class live_packing final : packing {
     }
     if (how_->dry_run) return counted({0, low});
     try {
-      std::uint64_t written = written_records();
-      made_.push_back(merge_all({0, low}, slow_));
-      pools_->persist().sync();
-      const unsigned rounds = how_->together == nullptr ? rounds_max : 0;  // each closes a version
-      for (unsigned round = 0; round < rounds && written_records() - written > last_records_max; ++round) {
-        written = written_records();
-        const version high = core_->settle_version();
-        made_.insert(made_.begin(), merge_new({low, high}, slow_));
-        pools_->persist().sync();
-        low = high;
+      written before = all_written();
+      if (by_itself_ == compacts::by_itself && !is_shared_) {
+        writers_.begin(std::max(before.records, last_records_max), 1);
       }
+      counts_ = {.young = before.records};
+      made_.push_back(merge_all({0, low}, slow_));
+      counts_.merged = report_.records + report_.records_dropped;
+      pools_->persist().sync();
+      // each closes a version
+      if (how_->together != nullptr) {
+        writers_.end();  // nobody waits for other stores
+      } else {
+        low = pack_rounds(low, before);
+      }
+      last_round_from_ = before.records;
       at_one_instant([&] { finish(low); });
     } catch (...) {
       if (!is_finished_) give_up();  // else another store failed at that instant
@@ -112,10 +136,40 @@ class live_packing final : packing {
     return report_;
   }
   /// Since the store was opened, or packed.
-  [[nodiscard]] std::uint64_t written_records() const {
+  struct written {
+    std::uint64_t records;
+    std::uint64_t bytes;
+  };
+  [[nodiscard]] written all_written() const {
     const writer_set::gate stopped(*store_->writers);
+    return all_written(stopped);
+  }
+  [[nodiscard]] written all_written(const writer_set::gate& /*shut*/) const {
     const record_totals t = store_->writers->totals();
-    return t.inserts + t.removes;
+    return {t.inserts + t.removes, t.record_bytes};
+  }
+
+  /// Step 3. Returns the version up to which all is in strata then; `before`: what had been written up to it.
+  [[nodiscard]] version pack_rounds(version low, written& before) {
+    const unsigned rounds = is_shared_ ? rounds_of_shared : rounds_max;
+    for (unsigned round = 0; round < rounds; ++round) {
+      const written now = all_written();
+      const std::uint64_t records = now.records - before.records;
+      const std::uint64_t bytes = now.bytes - before.bytes;
+      const bool is_little = records <= last_records_max - round_records_at_once &&
+                             (bytes <= last_bytes_max - round_bytes_at_once || records <= last_records_few);
+      const std::uint64_t of_each = std::max<std::uint64_t>(1, bytes / std::max<std::uint64_t>(1, records));
+      const std::uint64_t at_once = std::clamp<std::uint64_t>(round_bytes_at_once / of_each, 1, round_records_at_once);
+      if (!is_shared_) writers_.begin(at_once, records_for_each);
+      if (is_little) break;
+      before = now;
+      ++counts_.rounds;
+      const version high = core_->settle_version();
+      made_.insert(made_.begin(), merge_new({low, high}, slow_));
+      pools_->persist().sync();
+      low = high;
+    }
+    return low;
   }
 
   /// Steps 4 and 5. `low`: everything up to it is in strata that are durable.
@@ -127,7 +181,12 @@ class live_packing final : packing {
     const auto begin = std::chrono::steady_clock::now();
     {
       const writer_set::gate stopped(*store_->writers);
+      writers_.end();  // when the gate opens
       core_->check_usable();
+      const std::uint64_t records = all_written(stopped).records;
+      counts_.written = records - counts_.young;
+      counts_.last_round = records - last_round_from_;
+      store_->last_compaction = counts_;
       const version high = core_->settle_version(stopped);
       report_.up_to = high;
       require_decision(high);
@@ -259,37 +318,19 @@ class live_packing final : packing {
     return parts;
   }
 
-  /// At the generations before the current one, in whatever process.
-  [[nodiscard]] bool nobody_looks() const {
-    return store_->drop_replaced() &&
-           !(is_shared_ && store_->memory->others_lock(generation_bytes_from, store_->writers->generation()));
-  }
-  /// Step 6, if nobody looks at it any more. If somebody does, a later call does it.
+  /// Step 6, if nobody looks at it any more. If somebody does, a later call does it, or automatic compaction.
   void give_back_replaced() {
     constexpr std::chrono::milliseconds at_most(10);
     constexpr std::chrono::milliseconds of_shared = at_most + 2 * ticking_task::interval;  // others look that often
     constexpr std::chrono::milliseconds between(1);
     // for reads that end about now
     const auto until = std::chrono::steady_clock::now() + (is_shared_ ? of_shared : at_most);
-    while (!nobody_looks() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(between);
-    auto& space = store_->replaced_space;
-    const bool is_free = nobody_looks();
-    if (is_free) {
-      for (const std::uint32_t arena : std::exchange(store_->replaced_arenas, {})) {
-        if (arena != 0) store_->memory->clear_sibling(arena);  // 0 has what is not of one generation, too
-      }
+    while (!store_->nobody_looks() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(between);
+    if (report_.packed) {
+      store_->forgotten.reset();
+      if (!forgotten_.segments().empty()) store_->forgotten = std::make_unique<forgotten_keys>(forgotten_);
     }
-    if (!space.empty() && is_free) {
-      const std::vector<segment> given_back = give_back(*pools_, space);
-      if (!given_back.empty()) {
-        space.clear();
-        store_->replaced_bytes = 0;
-      }
-      for (const segment& s : given_back) pools_->add_free(s.offset, s.size);
-    }
-    report_.erased = space.empty();
-    if (!report_.erased || !report_.packed) return;
-    for (const segment& s : finish_forgetting(store_->shared->queries)) pools_->add_free(s.offset, s.size);
+    report_.erased = store_->give_back_replaced();
   }
 
   /// Nothing leads to what was made, unless it is in doubt whether a root does.
@@ -312,7 +353,13 @@ class live_packing final : packing {
 
   opened_store* store_;
   std::optional<held_engine> of_;
+  void note_packed_records(std::uint64_t records) override { writers_.packed(records); }
+
   pace* slow_;
+  compacts by_itself_;
+  slow_writers writers_;
+  std::uint64_t last_round_from_ = 0;  // all_written().records
+  decltype(opened_store::last_compaction) counts_;
   bool is_shared_;                   // processes share the store
   std::vector<stratum_parts> made_;  // youngest first
   bool is_named_ = false;
@@ -323,10 +370,10 @@ class live_packing final : packing {
 
 compaction_report opened_store::compact(const compaction_options& how) {
   pace slow(how.bytes_per_second);
-  return compact(how, slow);
+  return compact(how, slow, compacts::by_call);
 }
 
-compaction_report opened_store::compact(const compaction_options& how, pace& slow) {
+compaction_report opened_store::compact(const compaction_options& how, pace& slow, compacts why) {
   check(how);
   check_usable();
   const std::scoped_lock one_at_a_time(compacting);
@@ -346,7 +393,7 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
       query_space queries(*pool, shared->queries);
       const recovering_lock no_query = queries.hold();
       const writer_set::gate stopped(*writers);
-      work.emplace(*this, std::move(now), how, slow);
+      work.emplace(*this, std::move(now), how, slow, why);
     }
     try {
       return work->run();

@@ -61,16 +61,6 @@ bool packing::is_anything_to_do() const {
   return young_records() != 0 || merged_strata_ >= 2 || changes_form() || !nothing_goes;
 }
 
-std::vector<segment> packing::finish_forgetting(process_lock& queries) {
-  if (forgotten_.segments().empty()) return {};
-  if (!forgotten_.empty()) drop_queries_of(forgotten_, *pools_, queries);
-  query_space space(*pools_, queries);
-  const recovering_lock nobody_looks = space.hold();
-  std::vector<segment> given_back = give_back(*pools_, forgotten_.segments());
-  report_.erased = !given_back.empty();
-  return given_back;
-}
-
 void packing::decide() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::vector<tag_info> tags = core_->tags().all();
@@ -266,7 +256,10 @@ stratum::merge_totals packing::merge_part(const Engine& engine, const index::ord
   if (of.low == 0 && !forgotten_.empty()) {
     rule.forgotten_up_to = [this](std::string_view key) { return forgotten_.up_to(key); };
   }
-  rule.on_progress = [&](std::uint64_t records) { done_.fetch_add(records, std::memory_order_relaxed); };  // a count
+  rule.on_progress = [&](std::uint64_t records) {
+    done_.fetch_add(records, std::memory_order_relaxed);  // a count
+    note_packed_records(records);
+  };
   return stratum::merge(sources, rule, {part.from, part.to}, target);
 }
 

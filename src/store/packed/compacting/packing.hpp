@@ -50,6 +50,8 @@ class packing {
 
   packing(store_core& core, const compaction_options& how);
   ~packing() = default;
+  /// So many records more were merged. From any thread.
+  virtual void note_packed_records(std::uint64_t /*records*/) {}
 
   [[nodiscard]] std::uint64_t young_records() const;
   /// Which versions expire (A8).
@@ -80,9 +82,6 @@ class packing {
   std::vector<segment_tail> write_tags();
   /// What the root says of a store that has this manifest, and of whose young generation the tags alone are left.
   void note_packed(format::root& r, const manifest& next) const;
-  /// What the keys have left elsewhere goes, and then the requests: a crash before that leaves these for the next
-  /// compaction. Returns what is free space now.
-  std::vector<segment> finish_forgetting(process_lock& queries);
 
   store_core* core_;
   pool_set* pools_;

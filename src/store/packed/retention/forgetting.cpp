@@ -145,6 +145,13 @@ void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& 
   space.clear_free_space();
 }
 
+std::vector<segment> finish_forgetting(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
+  if (!keys.empty()) drop_queries_of(keys, pools, lock);
+  query_space space(pools, lock);
+  const recovering_lock nobody_looks = space.hold();
+  return give_back(pools, keys.segments());
+}
+
 namespace {
 
 /// The keys that the store knows, of those that are named.

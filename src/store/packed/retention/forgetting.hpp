@@ -64,4 +64,9 @@ class forgotten_keys {
 /// else has the store open.
 void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock);
 
+/// Behind a compaction that has dropped the keys, when the space of what it replaced is given back: what they have left
+/// elsewhere goes, and then the requests. A crash before that leaves these for the next compaction. Returns what is
+/// free space now; nothing if a reader beside this process may still look at it.
+[[nodiscard]] std::vector<segment> finish_forgetting(const forgotten_keys& keys, pool_set& pools, process_lock& lock);
+
 }  // namespace icecore::detail
