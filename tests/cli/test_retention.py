@@ -52,7 +52,10 @@ def test_an_expired_version_is_named_as_such(filled, tmp_path):
     told = said("compact", filled, "--dry-run")
     assert "3 versions would expire, and 3 records that no kept version shows would go" in told
     assert Path(filled).read_bytes() == before
-    assert lines("compact", filled, "--dry-run", "-o", "json")[0]["versions_expired"] == 3
+    counted = lines("compact", filled, "--dry-run", "-o", "json")[0]
+    assert counted["versions_expired"] == 3
+    assert (counted["packed"], counted["strata"]) == (False, 1) and counted["keys"] > 0
+    assert f"of {counted['keys']} keys, 1 stratum up to version" in told
     assert "3 versions have expired; 3 records went" in said("compact", filled)
     assert b"version 2 has expired" in run("get", filled, "all", "--at", "tag-2", code=11).stderr
     assert run("get", filled, "all", "--at", "tag-4").stdout == b"4"

@@ -41,9 +41,9 @@ void print_line(const compaction_report& report, const std::string& path, bool d
   const std::string strata = fmt::format("{} {}", grouped(report.strata), report.strata == 1 ? "stratum" : "strata");
   const std::string after = human_bytes(static_cast<double>(report.bytes_after));
   if (dry_run && (report.bytes_written > 0 || report.versions_expired > 0 || report.records_dropped > 0)) {
-    out().line(fmt::format("{}: would pack {} records up to version {}; {} now, about {} then", shown(path),
-                           grouped(report.records), report.up_to, human_bytes(static_cast<double>(report.bytes_before)),
-                           after));
+    out().line(fmt::format("{}: would pack {} records of {} keys, {} up to version {}; {} now, about {} then",
+                           shown(path), grouped(report.records), grouped(report.keys), strata, report.up_to,
+                           human_bytes(static_cast<double>(report.bytes_before)), after));
     out().line(fmt::format("{} versions would expire, and {} records that no kept version shows would go",
                            grouped(report.versions_expired), grouped(report.records_dropped)));
     return;
