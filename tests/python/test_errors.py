@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from conftest import open_store
 import icecore
 from icecore import Errc
 
-HEADER = Path(__file__).parents[2] / "include/icecore/error.hpp"
+ROOT = Path(__file__).parents[2]
+HEADER = ROOT / "include/icecore/error.hpp"
 
 
 def classes():
@@ -269,3 +271,39 @@ def test_a_progress_function_that_raises_is_heard_after_the_call(store):
     with pytest.raises(icecore.InvalidArgumentError, match="inside another call"):
         store.verify(lambda *progress: store.close())
     assert store.view(b"1") == bytes(8 << 20)
+
+
+# ---- Messages in the words of Python -----------------------------------------------------------------------------------
+
+
+def test_each_wording_is_of_a_message_that_the_library_has():
+    from icecore.wording import WORDINGS
+
+    joined = re.compile(r'"\s*\n\s*"')  # a message of several literals
+    texts = [joined.sub("", source.read_text()) for source in (ROOT / "src").rglob("*.cpp")]
+    for library in WORDINGS:
+        assert any(library in text for text in texts), f"no message says {library!r}: take it away"
+
+
+def test_no_message_of_the_page_of_errors_speaks_of_other_languages():
+    from icecore.errors import error_of
+
+    page = (ROOT / "docs/errors.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| (\d+) [^|]+ \| `(.+)` \|$", page, re.MULTILINE)
+    assert len(rows) > 30
+    for code, message in rows:
+        assert not re.search(r"options::|read_write|creation allowed|--\w|ask for", str(error_of(int(code), message)))
+
+
+def test_messages_name_what_a_python_program_writes(path):
+    fails(icecore.NoSuchStoreError, 20, lambda: open_store(path, "r"), FileNotFoundError, "mode 'a' or 'x' makes one$")
+    path.touch()
+    fails(icecore.NotAStoreError, 4, lambda: open_store(path, "r"), OSError, "is empty; mode 'a' makes a store of it$")
+    path.unlink()
+    open_store(path).close()
+    with open_store(path, "r") as store:
+        fails(icecore.ReadOnlyError, 15, lambda: store.insert("k", "v"), OSError, r"reading only \(mode 'r'\)$")
+    if Path("/dev/shm").is_dir():
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+            made = lambda: icecore.open(f"{memory}/store.ice", durability="tag")  # noqa: E731
+            fails(icecore.NotDurableError, 11, made, OSError, "durability='none', or emulate_durability=True$")

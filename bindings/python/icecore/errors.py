@@ -11,6 +11,8 @@ import errno as _errno
 from enum import IntEnum
 from typing import ClassVar
 
+from .wording import in_words_of_python
+
 
 class Errc(IntEnum):
     """The error numbers.
@@ -397,6 +399,7 @@ _CLASSES: dict[int, type[Error]] = {
 def error_of(code: int, message: str) -> Error:
     """The exception for an error number of the C++ library. The native half calls it."""
     made = _CLASSES.get(code, Error)
+    message = in_words_of_python(message)
     if issubclass(made, StorageError):
         return made(made._errno, message)
     return made(message)
