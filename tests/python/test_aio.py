@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -14,6 +16,13 @@ from icecore import aio
 
 def run(test):
     return asyncio.run(asyncio.wait_for(test, 60))
+
+
+def test_the_module_is_there_without_an_import_of_its_own():
+    program = "import sys, icecore; assert 'asyncio' not in sys.modules; print(icecore.aio.open.__module__); icecore.nothing"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "icecore.aio\n"
+    assert "module 'icecore' has no attribute 'nothing'" in done.stderr
 
 
 def test_stores_are_written_and_read(store):

@@ -188,6 +188,8 @@ def test_what_has_a_type_and_a_shape_is_no_value_of_bytes(store, write):
         np.zeros((2, 2), np.uint8),
         np.array(7, np.uint8),
         np.float64(1.5),
+        np.zeros(2, np.int8),
+        array.array("b", [1]),
         np.array(["2020-01-01"], "datetime64[D]"),
         np.zeros(2, [("x", "<f8")]),
         np.arange(10)[::2],
@@ -199,6 +201,36 @@ def test_what_has_a_type_and_a_shape_is_no_value_of_bytes(store, write):
     assert dict(store) == {b"there": b"1"}
     for bytes_like in (b"xy", np.frombuffer(b"xy", np.uint8), memoryview(b"xy"), bytearray(b"xy"), np.bytes_(b"xy")):
         write(store, bytes_like)
+
+
+def test_buffers_of_pyarrow_are_bytes_though_they_say_that_these_have_a_sign(store):
+    pyarrow = pytest.importorskip("pyarrow")
+    store["k"] = pyarrow.py_buffer(b"xy")
+    assert store["k"] == b"xy"
+
+
+def test_put_array_takes_arrays_of_arrow_that_numpy_can_hold_whole(store):
+    pyarrow = pytest.importorskip("pyarrow")
+    store.put_array("k", pyarrow.array([1, 2], "int16"))
+    assert store.get_array("k").tolist() == [1, 2] and store.get_array("k").dtype == np.int16
+    for losing in (
+        pyarrow.array([1, None]),  # which NumPy makes 1.0 and nan
+        pyarrow.array([True, None]),
+        pyarrow.array([1, 2], pyarrow.timestamp("us", "Europe/Berlin")),
+        pyarrow.array(["text"]),
+    ):
+        for wrong in (losing, [losing]):
+            with pytest.raises(TypeError, match="would lose its nulls or its type"):
+                store.put_array("k", wrong)
+        with pytest.raises(TypeError, match="would lose"):
+            store.save_state("state", {"a": losing})
+    assert store.get_array("k").tolist() == [1, 2]
+
+
+def test_put_array_says_what_is_no_array(store):
+    for wrong in (object(), {"a": 1}):
+        with pytest.raises(TypeError, match=r"^NumPy makes no array of builtins\.(object|dict): convert it yourself$"):
+            store.put_array("k", wrong)
 
 
 def test_put_array_refuses_what_would_lose_its_names(store):

@@ -105,6 +105,28 @@ def test_tags_become_a_frame(trained):
     assert icecore.Tags().to_pandas().shape == (0, 4)
 
 
+def test_tags_become_a_frame_of_polars_with_the_same_values(trained):
+    pytest.importorskip("polars")
+    tags = trained.tags()
+    frame, other = tags.to_polars(), tags.to_pandas()
+    assert frame.columns == list(other.columns)
+    for column in frame.columns:
+        if column != "time":
+            assert frame[column].to_list() == [None if value != value else value for value in other[column].tolist()]
+    assert frame["time"].dt.timestamp("ns").to_list() == [tag.time_ns for tag in tags]
+    assert f"{frame['time'].dtype}" == "Datetime(time_unit='ns', time_zone='UTC')"
+    trained.tag("whole", metrics={"loss": 1})  # among floats
+    assert trained.tags().to_polars()["loss"].to_list()[-1] == 1.0
+    assert icecore.Tags().to_polars().shape == (0, 4)
+
+
+def test_a_metric_of_several_types_is_no_column_of_polars(trained):
+    pytest.importorskip("polars")
+    trained.tag("text", metrics={"loss": "none"})
+    with pytest.raises(icecore.InvalidArgumentError, match="metric 'loss' has values of several types, float, str"):
+        trained.tags().to_polars()
+
+
 def test_tags_are_plotted(trained):
     pytest.importorskip("matplotlib")
     import matplotlib.pyplot as plt

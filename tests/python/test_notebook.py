@@ -41,10 +41,15 @@ def test_tables_tell_what_matters(filled):
     assert "…" in filled.latest()._repr_html_()
     assert "(1,000 bytes)" in filled.latest()._repr_html_()
     assert "1970-01-01 00:00:07+00:00" in filled.tags()._repr_html_()
-    store_table = filled._repr_html_()
+    statistics = filled.stats()._repr_html_()
     for reported in ("records", "durability: mode", filled.path, "btree"):
-        assert reported in store_table
-    assert len(rows(filled)) > 15
+        assert reported in statistics
+    assert len(rows(filled.stats())) > 15
+    told = {"".join(name.itertext()): "".join(said.itertext()) for name, said in rows(filled)}
+    assert 5 < len(told) < 15, "a store shows little of itself: stats() has it all"
+    assert told["tags"] == "50" and told["keys ever written"] == "51" and told["writes kept"] == "51" and told["version now open"] == f"{filled.clock}"
+    assert told["index"] == "btree" and told["durability"].startswith(filled.durability().mode)
+    assert filled.path in filled._repr_html_()
     assert "&lt;3&gt;" in filled.at(tag="<3>")._repr_html_()
 
 

@@ -174,8 +174,8 @@ def test_what_does_not_fit_is_refused_and_unchanged(store):
     read_only = np.ones(2)
     read_only.flags.writeable = False
     for wrong, match in (
-        ({"a": np.ones(3)}, "other names .*'b'"),
-        ({"a": np.ones(3), "b": {"d": np.ones(2)}}, "other names .*'b': 'c', 'd'"),
+        ({"a": np.ones(3)}, "into does not fit the state 'model': it lacks 'b'$"),
+        ({"a": np.ones(3), "b": {"d": np.ones(2)}}, "into does not fit 'b' of the state 'model': it lacks 'c'; the state lacks 'd'$"),
         ({"a": np.ones(3), "b": {"c": np.ones(3)}}, r"'b/c' has shape \(3,\)"),
         ({"a": np.ones(3), "b": {"c": np.ones(2, "<f4")}}, "dtype float32"),
         ({"a": np.ones(3), "b": {"c": read_only}}, "'b/c' is read-only"),

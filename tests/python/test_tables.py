@@ -1,5 +1,6 @@
 """Snapshots, histories and differences as tables: one snapshot, read by every library of frames."""
 
+import decimal
 import gc
 import subprocess
 import sys
@@ -420,8 +421,10 @@ WRONG_COLUMNS = {
     "elements of the lists of values have a null": pyarrow.array([[1, None]], pyarrow.list_(pyarrow.int32(), 2)),
     "have a null at item 0": pyarrow.nulls(2),
     "are categories": pyarrow.array(["a", "a"]).dictionary_encode(),
-    "are of the Arrow type 'b'": pyarrow.array([True, False]),
-    r"are of the Arrow type '\+l'": pyarrow.array([[1], [2]]),
+    "are bools, which Arrow keeps as bits: cast them to uint8": pyarrow.array([True, False]),
+    "are lists of different sizes: give lists of one size": pyarrow.array([[1], [2]]),
+    "are decimals: cast them": pyarrow.array([decimal.Decimal("1.5")]),
+    "are maps: give binary": pyarrow.array([[("a", 1)]], pyarrow.map_(pyarrow.string(), pyarrow.int32())),
     "are a table": pyarrow.table({"a": ["a"]}),
     "are lists of the type 'u'": pyarrow.array([["a"]], pyarrow.list_(pyarrow.string(), 1)),
 }

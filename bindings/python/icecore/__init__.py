@@ -9,6 +9,8 @@ with icecore.open("model.ice") as store:
     store.at(tag="epoch-1")[b"layer1/bias"]  # b"0.5", and it always will be
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._native import library_version as _library_version
 from ._types import Change, Difference
 from .batch import Batch
@@ -92,7 +94,19 @@ from .store import Store, open, repair, verify_file
 from .tables import ArrowStream
 from .zarr_opening import zarr_store
 
+if TYPE_CHECKING:
+    from . import aio as aio
+
 __version__: str = _library_version()
+
+def __getattr__(name: str) -> Any:
+    """``icecore.aio`` needs no import of its own, but imports asyncio only where it is used."""
+    if name == "aio":
+        from importlib import import_module
+
+        return import_module(".aio", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "ArrowColumns",

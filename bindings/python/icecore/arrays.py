@@ -50,6 +50,8 @@ def require_storable(array: npt.ArrayLike) -> None:
 def _storable(array: npt.ArrayLike) -> npt.NDArray[Any]:
     _require_plain(array)
     given = np.asarray(array)
+    if given.dtype.hasobject and given.ndim == 0:
+        raise TypeError(f"NumPy makes no array of {type(array).__module__}.{type(array).__qualname__}: convert it yourself")
     if given.dtype.hasobject:
         raise TypeError(f"an array of dtype {given.dtype} holds Python objects, which cannot be stored as bytes")
     if npy.descr_to_dtype(npy.dtype_to_descr(given.dtype)) != given.dtype:
@@ -77,6 +79,25 @@ def _require_plain(given: Any) -> None:
             f"{name} would lose its index, names or coordinates: store its values, put_array(key, data.to_numpy()), and "
             "what names them under keys of their own; or all of it as bytes, such as those of a Parquet file"
         )
+    elif hasattr(given, "__arrow_c_array__"):
+        _require_plain_arrow(given, name)
+
+
+def _require_plain_arrow(given: Any, name: str) -> None:
+    """TypeError for an Arrow array that NumPy would change: nulls become NaN, times lose their zone. What an array of NumPy
+    can be is what it exports by DLPack."""
+    try:
+        try:
+            given.__dlpack__(max_version=(1, 0))
+        except TypeError as error:
+            if "max_version" not in str(error):
+                raise
+            given.__dlpack__()  # of an older library
+    except Exception as error:  # libraries have classes of their own for it
+        raise TypeError(
+            f"{name} would lose its nulls or its type ({error}): fill nulls first, or convert it yourself: put_array(key, "
+            "array.to_numpy(zero_copy_only=False))"
+        ) from None
 
 
 def decode(value: memoryview, key: object) -> npt.NDArray[Any]:

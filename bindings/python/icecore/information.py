@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from . import _native, html
-from .metrics import Metric, frame_of, metrics_in, plot_of
+from .metrics import Metric, frame_of, metrics_in, plot_of, polars_of
 from .versions import EPOCH, HasVersion
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    import polars  # type: ignore[import-not-found, unused-ignore]
     from matplotlib.axes import Axes  # type: ignore[import-not-found, unused-ignore]
 
 DURABILITY_MODES = ("best_available", "none", "tag", "operation")
@@ -86,6 +87,20 @@ class Tags(list[Tag]):
         Raises ImportError where pandas is not installed.
         """
         return frame_of(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same as a frame of polars.
+
+        >>> for epoch in range(2, 5):
+        ...     version = store.tag(f"epoch-{epoch}", metrics={"loss": 1 / epoch})
+        >>> store.tags().to_polars()["loss"].min()
+        0.25
+
+        Raises ImportError where polars is not installed, and InvalidArgumentError for a metric whose values are of several
+        types.
+        """
+        made: polars.DataFrame = polars_of(self)
+        return made
 
     def plot(self, *metrics: str, over: str = "version", ax: Axes | None = None) -> Axes:
         """Draws metrics, by default all that are numbers, over the tags' versions, or ``over="time"``; returns the
@@ -218,6 +233,22 @@ class Statistics:
         durability = DurabilityInfo._of(told["durability"])
         files = [FileStatistics(*f) for f in told["files"]]
         return cls(**told | {"durability": durability, "index": INDEXES[told["index"]], "files": files})
+
+    def _summary(self) -> str:
+        """What of it a store shows of itself."""
+        recovered = " (after a crash)" if self.recovered_from_crash else ""
+        rows = (
+            ("version now open", f"{self.clock:,}"),
+            ("tags", f"{self.tags:,}"),
+            ("keys ever written", f"{self.keys:,}" if self.keys == self.keys_at_least else f"{self.keys_at_least:,} or more"),
+            ("writes kept", f"{self.records:,}"),
+            ("bytes of keys and values", f"{self.key_bytes + self.value_bytes:,}"),
+            ("bytes of files", f"{sum(one.file_bytes for one in self.files):,} in {len(self.files):,}"),
+            ("durability", f"{self.durability.mode} on {self.durability.medium}"),
+            ("index", self.index),
+            ("opened in", f"{self.recovery_seconds:.3f} s{recovered}"),
+        )
+        return html.table(("", ""), rows, self.path)
 
     def _repr_html_(self) -> str:
         rows = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("durability", "files")]

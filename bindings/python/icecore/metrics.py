@@ -76,6 +76,29 @@ def frame_of(tags: Sequence[Tag]) -> Any:
         raise ImportError(
             "to_pandas() needs pandas: pip install pandas. Without it, [tag.metrics for tag in store.tags()] has the numbers"
         ) from None
+    made = pandas.DataFrame(_columns_of(tags))
+    made["time"] = pandas.to_datetime(made["time"], unit="ns", utc=True)
+    return made
+
+
+def polars_of(tags: Sequence[Tag]) -> Any:
+    """See Tags.to_polars."""
+    try:
+        import polars  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise ImportError("to_polars() needs polars: pip install polars") from None
+    time = polars.Datetime("ns", "UTC")
+    columns = {
+        name: polars.Series(name, values, {"version": polars.UInt64, "time": polars.Int64, "name": polars.String}.get(name))
+        if name in COLUMNS
+        else polars.Series(name, _of_one_type(name, values))
+        for name, values in _columns_of(tags).items()
+    }
+    return polars.DataFrame(list(columns.values())).with_columns(polars.col("time").cast(time))
+
+
+def _columns_of(tags: Sequence[Tag]) -> dict[str, list[Any]]:
+    """The columns of a frame of tags, times in nanoseconds."""
     columns: dict[str, list[Any]] = {
         "version": [tag.version for tag in tags],
         "name": [tag.name for tag in tags],
@@ -86,9 +109,20 @@ def frame_of(tags: Sequence[Tag]) -> Any:
     for name in _names(found):
         column = f"{name} (metric)" if name in COLUMNS else name
         columns[column] = [metrics.get(name) for metrics in found]
-    made = pandas.DataFrame(columns)
-    made["time"] = pandas.to_datetime(made["time"], unit="ns", utc=True)
-    return made
+    return columns
+
+
+def _of_one_type(name: str, values: list[Any]) -> list[Any]:
+    """The values of a metric, whole numbers among floats as floats."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
+    if len(kinds) > 1:
+        raise InvalidArgumentError(
+            f"metric {name!r} has values of several types, {', '.join(sorted(kind.__name__ for kind in kinds))}, and a column "
+            "of polars has one: to_pandas() takes them"
+        )
+    return values
 
 
 def plot_of(tags: Sequence[Tag], names: Sequence[str], over: str, axes: Any) -> Any:

@@ -243,7 +243,8 @@ class Snapshot(_native.Snapshot, HasVersion, OrderedMapping):
         self, key_type: ColumnType = None, value_type: ColumnType = None, *, batch_rows: int = 65536
     ) -> ArrowStream:
         """The columns ``key`` and ``value``, in key order, for any library that reads Arrow; no such library is needed
-        here. The snapshot itself can be given to them, too: ``polars.DataFrame(snapshot)``.
+        here. The snapshot itself can be given to them, too: ``pyarrow.table(snapshot)``, or in DuckDB's SQL. polars takes
+        it for a mapping from names to columns, as any mapping: give it ``polars.DataFrame(snapshot.to_arrow())``.
 
         Types: None or ``"binary"`` (large_binary), ``"utf8"``, which is checked, a NumPy dtype that all items must have the
         size of (``">u8"`` becomes uint64, ``"V16"`` fixed_size_binary, ``("<f4", (128,))`` a fixed-size list), or

@@ -123,6 +123,16 @@ def _below(path: str, item: object) -> str:
     return f"{path}/{item}" if path else f"{item}"
 
 
+def _differing(saved: set[object], given: set[object]) -> str:
+    """Which names one has and the other lacks, at most five of each."""
+    told = [
+        f"{who} {', '.join(sorted(map(repr, names))[:5])}{', …' if len(names) > 5 else ''}"
+        for who, names in (("it lacks", saved - given), ("the state lacks", given - saved))
+        if names
+    ]
+    return "; ".join(told)
+
+
 def _added(given: Any, path: str, found: dict[str, npt.NDArray[Any]]) -> str:
     if path in found:
         raise InvalidArgumentError(f"two parts of the state would have the key {path!r}: rename one of them")
@@ -237,8 +247,8 @@ class _Loading:
     def _match(self, tree: dict[str, Any], into: Any, path: str, copies: list[Any], values: list[Any]) -> None:
         names = [item for item, _ in tree["mapping"]]
         if set(names) != set(into):
-            other = ", ".join(sorted({repr(name) for name in set(names) ^ set(into)})[:5])
-            raise InvalidArgumentError(f"into has other names than the state {self._key!r} {path!r}: {other}")
+            where = f"{path!r} of the state {self._key!r}" if path else f"the state {self._key!r}"
+            raise InvalidArgumentError(f"into does not fit {where}: {_differing(set(names), set(into))}")
         for item, part in tree["mapping"]:
             below = _below(path, item)
             held = into[item]

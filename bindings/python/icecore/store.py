@@ -355,7 +355,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         return f"<icecore.Store {self.path!r}{' closed' if self.closed else ''}>"
 
     def _repr_html_(self) -> str:
-        return html.paragraph(repr(self)) if self.closed else self.stats()._repr_html_()
+        return html.paragraph(repr(self)) if self.closed else self.stats()._summary()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A store opened for reading is sent to other processes as its path and its options: each opens it anew, when it

@@ -15,6 +15,12 @@ void set_icecore_error(errc code, const std::string& message) {
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
 }
 
+/// Whether the object itself says what its items are, as arrays do. Signed bytes of another object are just bytes: so
+/// pyarrow describes its buffers.
+bool has_item_type(PyObject* object) {
+  return PyObject_HasAttrString(object, "dtype") != 0 || PyObject_HasAttrString(object, "typecode") != 0;
+}
+
 /// TypeError unless the object's buffer is one row of single bytes.
 void require_single_bytes(PyObject* object, const char* what) {
   Py_buffer buffer;
@@ -22,7 +28,8 @@ void require_single_bytes(PyObject* object, const char* what) {
   bool is_bytes = false;
   if (described) {
     const std::string_view format = buffer.format == nullptr ? "B" : buffer.format;
-    is_bytes = buffer.ndim == 1 && (format == "B" || format == "b" || format == "c");
+    const bool says_so = format == "B" || format == "c" || (format == "b" && !has_item_type(object));
+    is_bytes = buffer.ndim == 1 && says_so;
     PyBuffer_Release(&buffer);
   } else {
     PyErr_Clear();  // items that no buffer can describe, such as dates

@@ -111,6 +111,17 @@ void append_lists(const ArrowSchema& schema, const ArrowArray& array, std::size_
   append_fixed(bytes, list_size * width, array.length, items);
 }
 
+/// A type that cannot be a column of bytes, in words, and what to do.
+std::string in_words(std::string_view format) {
+  if (format == "b") return "are bools, which Arrow keeps as bits: cast them to uint8 first";
+  if (format.starts_with("d:")) return "are decimals: cast them to numbers or text first";
+  if (format == "+l" || format == "+L" || format == "+vl" || format == "+vL") {
+    return "are lists of different sizes: give lists of one size, or bytes";
+  }
+  if (format == "+m") return "are maps: give binary, text or numbers";
+  return "are of the Arrow type '" + std::string(format) + "': give binary, text, numbers or fixed-size lists";
+}
+
 }  // namespace
 
 arrow_items::~arrow_items() {
@@ -144,7 +155,7 @@ void arrow_items::append(const ArrowSchema& schema, ArrowArray& array, const std
   } else if (format.starts_with("+s")) {
     refuse(what, "are a table: give one of its columns");
   } else {
-    refuse(what, "are of the Arrow type '" + std::string(format) + "': give binary, text, numbers or fixed-size lists");
+    refuse(what, in_words(format));
   }
 }
 
