@@ -2,6 +2,7 @@
 
 import asyncio
 import doctest
+import importlib
 import inspect
 import os
 import re
@@ -28,10 +29,10 @@ def members(cls):
             yield name, member
 
 
-def walk():
-    """All public names of the package and those of its classes: (name, what it names)."""
-    for name in icecore.__all__:
-        public = getattr(icecore, name)
+def walk(module):
+    """All public names of a module and those of its classes: (name, what it names)."""
+    for name in module.__all__:
+        public = getattr(module, name)
         yield name, public
         if isinstance(public, type):
             for member, value in members(public):
@@ -39,11 +40,13 @@ def walk():
                     yield f"{name}.{member}", value
 
 
-PUBLIC = dict(walk())
+PUBLIC = dict(walk(icecore))
+AWAITED = {f"aio.{name}": public for name, public in walk(icecore.aio)}
 CALLS = {name: public for name, public in PUBLIC.items() if callable(public)}
+DOCUMENTED = PUBLIC | AWAITED
 WITH_EXAMPLES = {
     name: public
-    for name, public in PUBLIC.items()
+    for name, public in DOCUMENTED.items()
     if not isinstance(public, type) or not issubclass(public, icecore.Error) or public is icecore.Error
 }
 
@@ -51,7 +54,9 @@ WITH_EXAMPLES = {
 def test_the_walk_finds_what_there_is():
     for name in ("open", "Store.insert", "Store.get", "Store.clock", "Snapshot.where", "Query.run", "Tag.time", "KeysView"):
         assert name in PUBLIC
-    assert len(PUBLIC) > 200
+    for name in ("aio.open", "aio.Store.put", "aio.Store.keys", "aio.Snapshot.get", "aio.Feed.next"):
+        assert name in AWAITED
+    assert len(PUBLIC) > 200 and len(AWAITED) > 50
     assert not any("._" in name for name in PUBLIC)
 
 
@@ -63,18 +68,31 @@ def test_a_public_name_has_a_signature(name):
         assert signature.return_annotation is not inspect.Signature.empty
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", DOCUMENTED)
 def test_a_public_name_says_what_it_does_and_what_it_raises(name):
-    text = inspect.getdoc(PUBLIC[name]) or ""
+    text = inspect.getdoc(DOCUMENTED[name]) or "\n"
     assert len(text.splitlines()[0]) > 10, text
     if name in WITH_EXAMPLES and name != "Error":
-        assert re.search(r"^Raises ", text, re.MULTILINE), f"{name} does not say what it raises"
+        assert re.search(r"^(Raises|Iterating raises) ", text, re.MULTILINE), f"{name} does not say what it raises"
         assert ">>> " in text, f"{name} shows no example"
+
+
+REMOTE = [
+    (module, name)
+    for module in ("icecore.remote", "icecore.remote.aio")
+    for name, _ in (walk(importlib.import_module(module)) if find_spec("grpc") else ())
+]
+
+
+@pytest.mark.parametrize(("module", "name"), REMOTE)
+def test_a_name_of_the_client_says_what_it_does(module, name):
+    text = inspect.getdoc(dict(walk(importlib.import_module(module)))[name]) or "\n"
+    assert len(text.splitlines()[0]) > 10, text
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_example_of_a_public_name_is_true(name, tmp_path, monkeypatch):
-    text = inspect.getdoc(PUBLIC[name]) or ""
+    text = inspect.getdoc(DOCUMENTED[name]) or ""
     for package in ("pyarrow", "pandas", "polars", "zarr", "matplotlib"):
         if package in text:
             pytest.importorskip(package)

@@ -102,6 +102,7 @@ class VerifyResult:
 
     @property
     def ok(self) -> bool:
+        """Whether nothing is damaged."""
         return self.damaged == 0
 
 

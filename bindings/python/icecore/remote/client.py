@@ -98,7 +98,7 @@ class Client:
     # ---- Users -------------------------------------------------------------------------------------------------------
 
     def users(self) -> list[User]:
-        """All users."""
+        """All users of the server, with their roles."""
         return self._connection.call(ServerCalls.users())
 
     def roles(self) -> dict[str, list[Permission]]:
@@ -110,6 +110,7 @@ class Client:
         self._connection.call(ServerCalls.add_user(name, password))
 
     def remove_user(self, name: str) -> None:
+        """Takes the user away, and what the user may do."""
         self._connection.call(ServerCalls.remove_user(name))
 
     def set_password(self, name: str, password: str) -> None:
@@ -129,6 +130,7 @@ class Client:
         self._connection.call(ServerCalls.set_role(name, permissions))
 
     def remove_role(self, name: str) -> None:
+        """Takes the role away, from all users who have it."""
         self._connection.call(ServerCalls.remove_role(name))
 
     def __repr__(self) -> str:

@@ -74,6 +74,7 @@ class _Reader:
         return found
 
     def get(self, key: BytesLike, default: Any = None) -> Any:
+        """The value, or ``default`` if the key is not there."""
         found = self.find(key)
         return default if found is None else found
 
@@ -93,9 +94,11 @@ class _Reader:
         return (key for key, _ in self.items(**bounds))
 
     def values(self, **bounds: Any) -> Iterator[bytes]:
+        """The values of ``keys(...)``, in the same order."""
         return (value for _, value in self.items(**bounds))
 
     def items(self, **bounds: Any) -> Iterator[tuple[bytes, bytes]]:
+        """The (key, value) pairs of ``keys(...)``, in the same order."""
         rows = heapq.merge(
             *(iter(part.items(**bounds)) for part in self._parts),
             key=lambda row: row[0],
@@ -194,17 +197,21 @@ class GroupStore(_Reader, MutableMapping[bytes, bytes]):
         return store
 
     def put(self, key: BytesLike, value: BytesLike, *, lease: int = 0, timeout: float | None = None) -> int:
+        """Sets the key's value at its server and returns the version of the write there."""
         return self.server(key).put(key, value, lease=lease, timeout=timeout)
 
     def insert_new(
         self, key: BytesLike, value: BytesLike, *, lease: int = 0, timeout: float | None = None
     ) -> int | None:
+        """Inserts the key at its server if it is not there, and returns the version there; else None."""
         return self.server(key).insert_new(key, value, lease=lease, timeout=timeout)
 
     def remove(self, key: BytesLike, *, timeout: float | None = None) -> int | None:
+        """Removes the key at its server and returns the version there; None if it was not there."""
         return self.server(key).remove(key, timeout=timeout)
 
     def increment(self, key: BytesLike, by: int = 1, *, timeout: float | None = None) -> int:
+        """Adds to the number that the key has at its server, and returns the sum: see ``Store.increment``."""
         return self.server(key).increment(key, by, timeout=timeout)
 
     def __setitem__(self, key: BytesLike, value: BytesLike) -> None:
@@ -375,6 +382,7 @@ class GroupClient:
         self.close()
 
     def close(self) -> None:
+        """Ends the connections to all servers."""
         for client in self.clients:
             client.close()
 
@@ -383,9 +391,11 @@ class GroupClient:
         return GroupStore([client.create(name, **settings) for client in self.clients], name)
 
     def open(self, name: str, *, timeout: float | None = None) -> GroupStore:
+        """The database of this name, which all servers have."""
         return GroupStore([client.open(name, timeout=timeout) for client in self.clients], name)
 
     def drop(self, name: str, *, timeout: float | None = None) -> None:
+        """Takes the database away at all servers: see ``Client.drop``."""
         for client in self.clients:
             client.drop(name, timeout=timeout)
 

@@ -178,6 +178,7 @@ class Result:
 
     @property
     def done(self) -> bool:
+        """Whether the operation took effect."""
         return self.state == "done"
 
 

@@ -132,6 +132,7 @@ class Store(_Reader, _Base):
 
     @property
     def name(self) -> str:
+        """The database's name at the server."""
         return self._calls.name
 
     # ---- Reading -----------------------------------------------------------------------------------------------------

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .. import client as blocking
 from .._awaiting import Connection
 from .._requests import DatabaseSettings
 from .._server_calls import Permission, ServerCalls, ServerStatus, SnapshotPart, Tls, User, VerifyResult
+from ._documented import documented_as
 from .store import Store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@documented_as(blocking.Client)
 class Client:
     """A connection to a server. ``icecore.remote.Client`` says what each function does."""
 

@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from .. import group as blocking
 from ..._types import Change, Difference
 from ...errors import Error
 from ...versions import require_one, tag_name
@@ -28,6 +29,7 @@ from .._requests import Lease
 from .._server_calls import SnapshotPart, Tls
 from .._streams import KeyChange, VersionChanges
 from .._values import as_bytes
+from ._documented import documented_as
 from .client import Client, connect
 from .store import Snapshot, Store
 
@@ -145,6 +147,7 @@ class _Reader:
         return records
 
 
+@documented_as(blocking.GroupSnapshot)
 class GroupSnapshot(_Reader):
     """A version of each server. ``store.at(...)`` makes it."""
 
@@ -158,6 +161,7 @@ class GroupSnapshot(_Reader):
         return f"<icecore.remote.aio.GroupSnapshot versions {self.versions}>"
 
 
+@documented_as(blocking.GroupStore)
 class GroupStore(_Reader):
     """A database of all servers. What concerns one key is as in ``icecore.remote.aio.Store``."""
 
@@ -358,6 +362,7 @@ class GroupStore(_Reader):
         return f"<icecore.remote.aio.GroupStore {self.name!r} of {len(self._parts)} servers>"
 
 
+@documented_as(blocking.GroupClient)
 class GroupClient:
     """Connections to all servers of an independent group: ``aio.connect_group`` makes it."""
 

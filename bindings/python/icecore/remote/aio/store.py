@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from .. import store as blocking
 from ..._types import Change, Difference
 from ...errors import TagExistsError
 from ...information import Tag, Tags
@@ -20,6 +21,7 @@ from .._streams import NO_LIMIT, ChangesStream, DiffStream, HistoryStream, KeyCh
 from .._values import Bounds, as_bytes, point_of
 from ..operations import Condition, Operation, Outcome, Result, append, increment, put, update, version_is
 from ..store import checked
+from ._documented import documented_as
 
 if TYPE_CHECKING:
     from ..._types import BytesLike, VersionLike
@@ -39,6 +41,7 @@ class _Reader:
 
     @property
     def name(self) -> str:
+        """The database's name at the server."""
         return self._calls.name
 
     async def find(self, key: BytesLike, *, timeout: float | None = None) -> bytes | None:
@@ -104,6 +107,7 @@ class _Reader:
         return self._connection.stream(Scan(self._calls.name, part, bounds, self._point, reverse, most))
 
 
+@documented_as(blocking.Snapshot)
 class Snapshot(_Reader, HasVersion):
     """One version of a database; it never changes."""
 
@@ -122,6 +126,7 @@ class Snapshot(_Reader, HasVersion):
         return f"<icecore.remote.aio.Snapshot version {self.version} of {self.name!r}>"
 
 
+@documented_as(blocking.Store)
 class Store(_Reader):
     """A database. ``icecore.remote.Store`` says what each function does."""
 
