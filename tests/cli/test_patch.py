@@ -222,3 +222,33 @@ def test_the_graph_is_as_high_as_the_bytes(store, monkeypatch):
         run("tag", store)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     assert run("log", store, "--graph").stdout.decode().split("\n\n")[1].splitlines()[0] == "█ ▅▃"
+
+
+def test_patches_as_json_are_those_that_are_printed(store):
+    run("put", store, "changed", "-", stdin=b"one\ntwo\n")
+    run("put", store, "gone", "x")
+    run("put", store, b"\xff", b"\xfe")
+    run("tag", store, "before")
+    run("put", store, "changed", "-", stdin=b"one\nthree\n")
+    run("put", store, "new\t\"", "x")
+    run("del", store, "gone")
+    run("put", store, b"\xff", b"\xfd")
+    printed = run("diff", store, "before", "--patch", "-U", "1", code=1).stdout
+    for more in ((), ("--color", "always")):
+        told = lines("diff", store, "before", "--patch", "-U", "1", "--json", *more, code=1)
+        assert [(one["change"], one["key"]) for one in told] == [
+            ("changed", "changed"),
+            ("removed", "gone"),
+            ("added", "new\t\""),
+            ("changed", {"base64": "/w=="}),
+        ]
+        assert "".join(one["patch"] for one in told).encode() == printed
+    assert b"-two\n+three\n" in printed and b"Binary files" in printed
+
+
+def test_an_explanation_as_json_is_the_one_that_is_printed(store):
+    run("put", store, "k", "v")
+    printed = run("filter", store, "starts_with(key, 'a') and length(value) > 2", "--explain").stdout.decode()
+    assert lines("filter", store, "starts_with(key, 'a') and length(value) > 2", "--explain", "--json") == [
+        {"explained": printed.removesuffix("\n")}
+    ]

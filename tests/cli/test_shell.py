@@ -103,10 +103,10 @@ def test_a_script_ends_with_its_first_failure(store):
     assert b"not in a shell" in shell(store, "shell x\n", code=2).stderr
 
 
-def test_without_write_it_only_reads_and_with_never_lock_it_keeps_nobody_out(store):
+def test_without_write_it_only_reads_and_with_never_locks_it_keeps_nobody_out(store):
     run("put", store, "a", "1")
     assert b"--write" in shell(store, "put a 2\n", code=2).stderr
-    with subprocess.Popen([command(), "shell", store, "--never-lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+    with subprocess.Popen([command(), "shell", store, "--never-locks"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
         reader.stdin.write(b"get a\n")
         reader.stdin.flush()
         assert reader.stdout.read(1) == b"1"
@@ -115,6 +115,8 @@ def test_without_write_it_only_reads_and_with_never_lock_it_keeps_nobody_out(sto
         reader.stdin.close()
         assert reader.stdout.read().startswith(b"2")
         assert reader.wait() == 0
+    for reading in ("--never-locks", "--accept-copy", "--accept-damage"):
+        assert reading.encode() + b" is for reading: not with --write" in shell(store, "", "--write", reading, code=2).stderr
     with subprocess.Popen([command(), "shell", store, "--write"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
         writer.stdin.write(b"get a\n")
         writer.stdin.flush()
@@ -128,7 +130,7 @@ def test_without_write_it_only_reads_and_with_never_lock_it_keeps_nobody_out(sto
 def test_a_store_that_was_packed_is_opened_again(store):
     run("put", store, "a", "1")
     with subprocess.Popen(
-        [command(), "shell", store, "--never-lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [command(), "shell", store, "--never-locks"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as reader:
 
         def ask(line, wanted):

@@ -156,7 +156,7 @@ def test_keys_and_values_may_be_hexadecimal_apart(store):
     assert run("filter", "--hex-key", store, "true").stdout == run("scan", "--hex-key", store).stdout
     run("del", "--hex-key", store, "00ff")
     assert run("get", "--hex-key", store, "00ff", code=1).stdout == b""
-    assert "needs two digits for each byte" in message("put", "--hex-key", store, "0", "v", code=2)
+    assert "'0': bytes in hexadecimal have two digits each, but there are 1" in message("put", "--hex-key", store, "0", "v", code=2)
 
 
 def test_short_beginnings_say_how_many_letters_they_need(store):

@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "line/command_line.hpp"
@@ -29,7 +31,6 @@ struct shell_arguments {
   write_arguments written;
   bool write = false;
   bool keep_going = false;
-  bool never_lock = false;
   std::string at;
 };
 
@@ -233,11 +234,21 @@ exit_code run_script(interpreter& lines, bool keep_going) {
   return first;
 }
 
+void require_no_reading_options(const read_arguments& read) {
+  const std::pair<bool, std::string_view> given[] = {{read.never_locks, "--never-locks"},
+                                                     {read.accept_copy, "--accept-copy"},
+                                                     {read.accept_damage, "--accept-damage"}};
+  for (const auto& [is_given, name] : given) {
+    if (is_given) throw error(errc::invalid_argument, fmt::format("{} is for reading: not with --write", name));
+  }
+}
+
 exit_code run_shell(const shell_arguments& a) {
   if (session::any() != nullptr) throw error(errc::invalid_argument, "this is a shell already");
+  if (a.write) require_no_reading_options(a.read);
   const auto opens = [&] {
     if (a.write) return store(open_to_write(a.store, a.written, creation::open_or_create));
-    return store(a.never_lock ? open_to_watch(a.store, a.read) : open_to_read(a.store, a.read));
+    return store(open_to_read(a.store, a.read));
   };
   session on(a.store, opens, a.write);
   if (!a.at.empty()) on.set_at(a.at);
@@ -260,13 +271,12 @@ void add_shell_verb(command_line& line) {
                     "  icecore shell model.ice --write < changes.txt\n"
                     "Verbs are given without the store; `help` lists them. Without --write the store is only\n"
                     "read: beside the process that writes it, or else no process may write it meanwhile; with\n"
-                    "--never-lock, processes that write come and go. On a terminal, lines can be edited, and verbs,\n"
-                    "keys and tags are completed. A script ends with its first failure, and its exit code.");
+                    "--never-locks, processes that write come and go, and kept queries cannot be read. On a terminal,\n"
+                    "lines can be edited, and verbs, keys and tags are completed. A script ends with its first "
+                    "failure, and its exit code.");
   verb.add_store(a->store);
   verb.add_reading(a->read);
-  const option write = verb.add_flag("--write", a->write, "Also write: keeps other writers out until the shell ends");
-  verb.add_flag("--never-lock", a->never_lock, "Keep no writer out, whatever the store; kept queries cannot be read")
-      .excludes(write);
+  verb.add_flag("--write", a->write, "Also write: keeps other writers out until the shell ends");
   verb.add_flag("--keep-going", a->keep_going,
                 "Of a script: go on after a failure; the exit code is that of the first");
   verb.add_option("--at", a->at, fmt::format("The version that verbs show: {}", version_forms))

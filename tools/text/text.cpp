@@ -145,7 +145,7 @@ std::string to_hex(std::string_view bytes) {
 
 std::string from_hex(std::string_view digits) {
   if (digits.size() % 2 != 0) {
-    throw error(errc::invalid_argument, fmt::format("'{}': --hex needs two digits for each byte, but there are {}",
+    throw error(errc::invalid_argument, fmt::format("'{}': bytes in hexadecimal have two digits each, but there are {}",
                                                     shown(digits, 60), digits.size()));
   }
   std::string out;
@@ -154,10 +154,9 @@ std::string from_hex(std::string_view digits) {
     const int high = hex_value(digits[i]);
     const int low = hex_value(digits[i + 1]);
     if (high < 0 || low < 0) {
-      throw error(
-          errc::invalid_argument,
-          fmt::format("'{}': character {} is not a hexadecimal digit; --hex takes bytes as pairs of 0-9 and a-f",
-                      shown(digits, 60), high < 0 ? i + 1 : i + 2));
+      throw error(errc::invalid_argument,
+                  fmt::format("'{}': character {} is not a hexadecimal digit: bytes are pairs of 0-9 and a-f",
+                              shown(digits, 60), high < 0 ? i + 1 : i + 2));
     }
     out += static_cast<char>(high * 16 + low);
   }

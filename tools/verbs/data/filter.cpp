@@ -175,7 +175,8 @@ exit_code run_filter(const filter_arguments& a) {
   check(a);
   const opened_store s = open_to_read(a.store, a.read);
   if (a.explain) {
-    out().line(view_of(s, a.view).explain(condition));
+    const std::string told = view_of(s, a.view).explain(condition);
+    out().line(a.format == cli::format::json ? json_object().bytes("explained", told).text() : told);
     return exit_code::ok;
   }
   if (a.each_tag) return print_each_tag(s, condition, a);

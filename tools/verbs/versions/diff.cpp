@@ -91,13 +91,28 @@ void print_stat(const tally (&tallies)[3], cli::format format) {
   rows.print(out());
 }
 
+void print_patch_json(const difference& d, const diff_arguments& a) {
+  std::string text;
+  output patch(text);
+  write_patch(patch, d.key, d.before, d.after, {a.context_lines, false});
+  patch.flush();
+  json_object line;
+  line.bytes("change", kind_names[kind_of(d)]).bytes("key", d.key, a.hex.keys()).bytes("patch", text);
+  out().line(line.text());
+}
+
 exit_code print_patches(diff_range& differences, const diff_arguments& a) {
+  const bool as_json = a.format == cli::format::json;
   const patch_form form{a.context_lines, is_coloured(a.colours)};
-  pager pages(!a.no_pager);
+  pager pages(!a.no_pager && !as_json);
   std::uint64_t count = 0;
   for (const difference& d : differences) {
     ++count;
-    write_patch(out(), d.key, d.before, d.after, form);
+    if (as_json) {
+      print_patch_json(d, a);
+    } else {
+      write_patch(out(), d.key, d.before, d.after, form);
+    }
   }
   pages.finish();
   return count == 0 ? exit_code::ok : exit_code::negative;
