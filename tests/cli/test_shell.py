@@ -98,7 +98,10 @@ def test_a_script_ends_with_its_first_failure(store):
     assert done.stdout == b"11"
     assert shell(store, "get none\nget a\n").stdout == b"1", "nothing found is no failure"
     assert b"quotes" in shell(store, "get 'a\n", code=2).stderr
-    assert b"nearest is 'get'" in shell(store, "gett a\n", code=2).stderr
+    assert b"nearest is 'get'; see `help`\n" in shell(store, "gett a\n", code=2).stderr
+    assert b"KEY is missing; see `help get`\n" in shell(store, "get\n", code=2).stderr
+    assert b"see `help query start`\n" in shell(store, "query start\n", code=2).stderr
+    assert b"icecore query start " in shell(store, "help query start\n").stdout
     assert b"not in a shell" in shell(store, "reindex x --index btree\n", code=2).stderr
     assert b"not in a shell" in shell(store, "shell x\n", code=2).stderr
 

@@ -13,6 +13,7 @@
 #include "icecore/error.hpp"
 #include "icecore/version.hpp"
 #include "line/nearest.hpp"
+#include "line/session.hpp"
 #include "text/text.hpp"
 
 namespace icecore::cli {
@@ -113,6 +114,10 @@ std::string path_of(const CLI::App* verb) {
 
 void print_wrong(const CLI::App* verb, std::string_view what) {
   const std::string path = path_of(verb);
+  if (session::any() != nullptr) {  // at the prompt of a shell
+    fmt::print(stderr, "icecore{}: {}; see `help{}`\n", path, what, path);
+    return;
+  }
   fmt::print(stderr, "icecore{}: {}; see `icecore{} --help`\n", path, what, path);
 }
 
