@@ -5,8 +5,8 @@
 
 - Every link of every page leads to a file of the site, and to a place in it that is there. (Links to other sites are not
   followed.)
-- A search finds what is there, and says so when it finds nothing.
-- The reference has a description and declarations of each header.
+- A search finds what is there, first the declaration of a name that was asked for, and says so when it finds nothing.
+- The reference has a description and declarations of each header, and no private members.
 - Both colour schemes have text that can be read: the contrast of body text is at least 4.5 to 1, as WCAG AA wants.
 - On a phone's width (390 pixels) no page is wider than the screen, and the menu opens.
 - Pages show no errors in the browser's console, and pictures load.
@@ -77,6 +77,8 @@ def empty_headers(root):
             for what, sign in (("description", "<pre>"), ("declaration", 'class="sig ')):
                 if sign not in section:
                     yield f"the reference {name}: {header} has no {what}"
+            for member in re.findall(r'class="sig-name descname"><span class="n"><span class="pre">(\w+_)<', section):
+                yield f"the reference {name}: {header} shows the private member {member}"
 
 
 class Reader:
@@ -122,13 +124,28 @@ class Reader:
             self.wrong.append("the menu of a phone does not open")
         self.picture(page, "menu-phone")
 
+    def search_by_name(self):
+        """The declaration that was asked for is the first thing found, and no argument of a function is found at all."""
+        page = self.open(DESK, "light")
+        for asked, first in (("icecore::store::find_many", "icecore::store::find_many (C++ function"), ("store::at", "icecore::store::at (C++ function"),
+                             ("icecore_snapshot_find_many", "icecore_snapshot_find_many (C function"), ("store::set_retention()", "icecore::store::set_retention (C++ function")):  # fmt: skip
+            found = self.found(page, asked)
+            if not found or not found[0].startswith(first):
+                self.wrong.append(f"the first thing that a search for {asked!r} finds is {found[:1]}")
+            arguments = [one for one in found if "parameter, in" in one]
+            if arguments:
+                self.wrong.append(f"a search for {asked!r} finds {len(arguments)} arguments of functions, such as {arguments[0]!r}")
+
+    def found(self, page, words):
+        page.goto((self.root / "search.html").as_uri() + f"?q={quote(words)}")
+        page.wait_for_selector("#search-results p.search-summary:not(:empty)", timeout=60000)
+        page.wait_for_function("!document.querySelector('#search-results h2')?.textContent.match(/Searching/)", timeout=60000)
+        return page.locator("#search-results ul.search li").all_inner_texts()
+
     def search(self):
         page = self.open(DESK, "light")
         for words, expected in (("lookup cache", True), ("icecore_snapshot_find_many", True), ("icecore::store::find_many", True), ("durability", True), ("xyzzyplugh", False)):
-            page.goto((self.root / "search.html").as_uri() + f"?q={quote(words)}")
-            page.wait_for_selector("#search-results p.search-summary:not(:empty)", timeout=20000)
-            page.wait_for_function("!document.querySelector('#search-results h2')?.textContent.match(/Searching/)", timeout=20000)
-            if (page.locator("#search-results ul.search li").count() > 0) != expected:
+            if bool(self.found(page, words)) != expected:
                 self.wrong.append(f"a search for {words!r} finds {'nothing' if expected else 'something'}")
             if expected:
                 self.picture(page, f"search-{words.split()[0].replace('::', '-')}")
@@ -147,6 +164,7 @@ def main():
         reader.look_at_pages()
         reader.look_at_a_phone()
         reader.search()
+        reader.search_by_name()
         browser.close()
     wrong += reader.wrong
     for problem in wrong:

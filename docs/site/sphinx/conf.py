@@ -3,6 +3,7 @@
 `scripts/site` calls it with this folder as the configuration and the repository as the source.
 """
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from sphinx.domains.c import CDomain
+from sphinx.domains.cpp import CPPDomain
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +43,7 @@ html_show_copyright = False
 html_copy_source = False
 html_static_path = [str(Path(__file__).parent / "static")]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).parent / "search-scorer.js")
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b6e99", "color-brand-content": "#0b6e99"},
     "dark_css_variables": {"color-brand-primary": "#6cc5e9", "color-brand-content": "#6cc5e9"},
@@ -67,6 +71,21 @@ class Verbs(Directive):
         return sections
 
 
+class Declared:
+    """A domain whose parameters are no objects: a search finds functions, not the arguments of them."""
+
+    def get_objects(self):
+        return (found for found in super().get_objects() if found[2] not in ("functionParam", "templateParam"))
+
+
+class C(Declared, CDomain):
+    pass
+
+
+class Cpp(Declared, CPPDomain):
+    pass
+
+
 class FoldersAreNames(SphinxPostTransform):
     """A link to a folder of the repository leads nowhere in a site: it is shown as the name."""
 
@@ -80,7 +99,23 @@ class FoldersAreNames(SphinxPostTransform):
                 link.replace_self(nodes.inline("", "", *link.children))
 
 
+def described_elsewhere(app, env, added, changed, removed):
+    """The pages that show headers or verbs, if these have changed since the pages were written: Sphinx compares only the
+    pages' own text."""
+    here = Path(__file__).parent
+    headers = [*sorted((ROOT / "include/icecore").iterdir()), here / "Doxyfile", here / "read-header"]
+    shown = {"doxygenfile": headers, "icecore-verbs": [Path(os.environ["ICECORE_CLI"])]}
+    known = getattr(env, "icecore_described", {})
+    now = {sign: hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() for sign, files in shown.items()}
+    env.icecore_described = now
+    stale = [sign for sign in now if now[sign] != known.get(sign)]
+    return [name for name in env.found_docs if any(f"```{{{sign}}}" in Path(env.doc2path(name)).read_text() for sign in stale)]
+
+
 def setup(app):
+    app.connect("env-get-outdated", described_elsewhere)
     app.add_directive("icecore-verbs", Verbs)
+    app.add_domain(C, override=True)
+    app.add_domain(Cpp, override=True)
     app.add_post_transform(FoldersAreNames)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
