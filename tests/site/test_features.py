@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "site" / "features.md"
 YES = re.compile(r'^\[yes\]\((?P<path>\S+) "(?P<name>\w+)"\)$')
-TEST = re.compile(r"^(?:TEST|TEST_F|TEST_P|RC_GTEST_PROP)\(\s*\w+,\s*(\w+)|^\s*(?:async )?def (test_\w+)", re.MULTILINE)
+TEST = re.compile(r"^(?:TEST|TEST_F|TEST_P|RC_GTEST_PROP)\(\s*\w+,\s*(\w+)|^\s*(?:async )?def (test_\w+)|^void (\w+)\(void\) \{", re.MULTILINE)
 OTHERS = re.compile(r"^(—|no|yes(, [\w ,-]+)?)$")
 
 
@@ -21,7 +21,7 @@ def rows(text):
 
 
 def tests_of(path):
-    return {cpp or python for cpp, python in TEST.findall(path.read_text(encoding="utf-8"))}
+    return {cpp or python or c for cpp, python, c in TEST.findall(path.read_text(encoding="utf-8"))}
 
 
 def wrong(text):

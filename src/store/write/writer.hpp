@@ -204,9 +204,6 @@ class writer_set {
     alignas(64) std::array<open_segments::state, 2> open_lists;  ///< of a generation's number % 2
     std::atomic<unsigned> processes{0};                          ///< that ever shared the store
     filled_ranges filled;                                        ///< for feeds
-    open_segments::state open_list;
-    std::atomic<unsigned> processes{0};  ///< that ever shared the store
-    filled_ranges filled;                ///< for feeds
     /// What earlier young generations of this session had; under the gate.
     record_totals totals_before;
     write_counts counts_before;
