@@ -126,4 +126,4 @@ def _joined(pieces: Pieces, key: BytesLike, find: Callable[[BytesLike], memoryvi
 
 
 def _key_bytes(key: BytesLike) -> bytes:
-    return key.encode() if isinstance(key, str) else bytes(memoryview(key))  # type: ignore[arg-type]
+    return key.encode() if isinstance(key, str) else bytes(memoryview(key))  # type: ignore[arg-type, unused-ignore]
