@@ -26,7 +26,7 @@
 namespace icecore::detail {
 
 /// Items that were read in key order.
-class items_ahead {
+class [[gnu::visibility("hidden")]] items_ahead {
  public:
   static constexpr std::size_t capacity = index::block::capacity;
 
@@ -45,7 +45,7 @@ class items_ahead {
 };
 
 template <class Engine>
-class layered_walk final : public items_ahead {
+class [[gnu::visibility("hidden")]] layered_walk final : public items_ahead {
  public:
   /// `sorted` is what in_key_order() has kept.
   layered_walk(const Engine& core, std::shared_ptr<const sorted_keys> sorted, version at)
