@@ -152,6 +152,7 @@ void copy_text(char (&field)[Size], std::string_view text) noexcept {
 }
 
 /// An icecore::progress_function that calls the C one; empty for NULL.
-[[nodiscard]] progress_function progress_of(icecore_progress_function function, void* context);
+[[nodiscard, gnu::visibility("default")]] progress_function progress_of(icecore_progress_function function,
+                                                                        void* context);
 
 }  // namespace icecore::c
