@@ -1,8 +1,8 @@
 // What the processes that share a store tell each other of its young generations. Each compaction of the open store
 // begins another one (packed/compacting/live_compaction.cpp); writer_set::generation() says which one takes the writes.
 //
-//   const generation_view sees(locks, number);         // this process may look at what the generation's engine leads
-//   to if (writers.generation() == number) ...            // nothing of it is given back while `sees` lives
+//   const generation_view sees(locks, number);
+//   if (writers.generation() == number) ...  // nothing that the generation's engine leads to is given back meanwhile
 //
 // A process that is attached locks a byte of the shared file for each generation that it may still look at: in its
 // file, and in the shared memory. Who packs gives neither back before no byte of an earlier generation is locked. The
