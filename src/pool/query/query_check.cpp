@@ -134,8 +134,8 @@ query_findings check_queries(pool_set& pools) {
 
 query_findings check_queries_in_use(pool_set& pools, process_lock& changes) {
   using clock = std::chrono::steady_clock;
-  // For one query at least. Queries that run wait for this lock, for space; if it were taken again at once, none of them
-  // would get it.
+  // For one query at least. Queries that run wait for this lock, for space; if it were taken again at once, none of
+  // them would get it.
   constexpr std::chrono::milliseconds held_at_most{10};
   constexpr std::chrono::microseconds others_take_it{200};
   query_space space(pools, changes);

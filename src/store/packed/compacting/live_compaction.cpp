@@ -351,10 +351,10 @@ class live_packing final : packing {
     }
   }
 
-  opened_store* store_;
-  std::optional<held_engine> of_;
   void note_packed_records(std::uint64_t records) override { writers_.packed(records); }
 
+  opened_store* store_;
+  std::optional<held_engine> of_;
   pace* slow_;
   compacts by_itself_;
   slow_writers writers_;
