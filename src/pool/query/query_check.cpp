@@ -116,7 +116,7 @@ class query_checker {
 };
 
 std::vector<link> listed(const query_space& space, query_findings& into) {
-  return space.heads([&](link at, std::string what) {
+  return space.heads([&](link at, const std::string& what) {
     into.damages.push_back({at, what + "; older queries are lost", true});
   });
 }
