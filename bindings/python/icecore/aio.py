@@ -171,9 +171,8 @@ class Store(Reader):
         return await asyncio.to_thread(self._source.insert_new, key, value)
 
     async def replace(self, key: BytesLike, value: BytesLike, expected_version: int) -> int | None:
-        """Sets the key's value if its newest record has this version, and returns the new version; else None,
-        and nothing has
-        changed.
+        """Sets the key's value if its newest record has this version, and returns the new version. Else it returns
+        None, and nothing has changed.
 
         >>> version = asyncio.run(store.aio.put("k", "old"))
         >>> asyncio.run(store.aio.replace("k", "new", version)) == store.clock
@@ -378,9 +377,8 @@ class Store(Reader):
         return Feed(await asyncio.to_thread(self._source.feed, name, **how))
 
     async def refresh(self) -> int:
-        """Of a store that is open beside the process that writes it: shows what was settled since. Returns the
-        newest version
-        that can be read.
+        """Of a store that is open beside the process that writes it: shows what was settled since. Returns the newest
+        version that can be read.
 
         >>> asyncio.run(store.aio.refresh()) == store.clock - 1
         True
