@@ -422,7 +422,7 @@ segment pool::format_segment(link offset, std::uint64_t size, std::uint32_t magi
   made.granules = static_cast<std::uint32_t>(size / format::granule_size);
   made.generation = s.generation;
   const bool has_era = magic == format::segment_magic || magic == format::index_segment_magic;
-  made.era = has_era ? era_ : 0;
+  made.era = has_era ? era() : 0;
   made.crc = header_crc(made, codec_.pool_seed(), offset);
   // relaxed: who looks at the same time (seen_header()) finds out by the checksum that it has not seen all
   __atomic_store_n(&header_word(h.magic), std::bit_cast<std::uint64_t>(kind_and_size{made.magic, made.granules}),

@@ -153,7 +153,10 @@ class pool {
   /// Zeroes the header of a segment whose content is zero, and flushes it.
   void clear_header(link offset) noexcept;
   /// Segments of records and of indexes that are made from now on are of this era (manifest/manifest.hpp).
-  void set_era(std::uint32_t era) noexcept { era_ = era; }
+  void set_era(std::uint32_t era) noexcept {
+    // relaxed, as its reads: the store orders it and those who allocate (R1 to R3 in store/sharing)
+    era_.store(era, std::memory_order_relaxed);
+  }
   /// Gives allocate() a hole that recovery found and that is already zero.
   void add_free(link offset, std::uint64_t size);
   /// Bytes that allocate() can take from holes.
@@ -188,9 +191,9 @@ class pool {
   [[nodiscard]] bool valid_header(link offset, std::uint32_t magic = format::segment_magic) const noexcept;
   /// The same for a segment of records or of an index, which counts only if it is of the current era.
   [[nodiscard]] bool counts(link offset, std::uint32_t magic = format::segment_magic) const noexcept {
-    return valid_header(offset, magic) && header_of(offset).era == era_;
+    return valid_header(offset, magic) && header_of(offset).era == era();
   }
-  [[nodiscard]] std::uint32_t era() const noexcept { return era_; }
+  [[nodiscard]] std::uint32_t era() const noexcept { return era_.load(std::memory_order_relaxed); }
   [[nodiscard]] segment segment_at(link offset) const noexcept;
   /// The certified end of a segment's records (its fill); the place of its first record if it has no fill. Empty if the
   /// word is damaged.
@@ -260,7 +263,7 @@ class pool {
 
   pool_space own_space_;
   pool_space* space_ = &own_space_;
-  std::uint32_t era_ = 0;
+  std::atomic<std::uint32_t> era_{0};
   std::atomic<std::uint64_t>* logged_end_ = nullptr;
   link logged_end_at_ = null_link;
   std::multimap<std::uint64_t, std::uint64_t> free_;  // size -> offset in the file; only this process uses them

@@ -248,7 +248,8 @@ class [[gnu::visibility("hidden")]] store_core {
     if (beside_writer_) return newest_observed_.load(std::memory_order_acquire);
     return nobody_writes() ? clock_->now() : clock_->now() - 1;
   }
-  /// From now on readers beside this process learn what is settled. When opening is complete, before the first write.
+  /// From now on readers beside this process learn what is settled, if a thread looks. When opening is complete, before
+  /// the first write.
   void publish_settled();
   /// What another layer keeps beside this store; `make` makes it at the first call. It ends before the store does.
   template <typename Make>

@@ -372,26 +372,32 @@ TEST_P(SharedCompaction, what_an_attached_process_writes_uses_space_again) {
   EXPECT_EQ(other.wait(), 0);
 }
 
+/// Steps: 2 n + 1: process n may attach; 2 n + 2: it has; 10: all is packed. All of them are forked before this process
+/// has threads.
 TEST_P(SharedCompaction, processes_attach_before_it_and_behind_it) {
   std::vector<std::unique_ptr<child>> others;
-  store s(path_, first());
-  for (unsigned n = 0; n < 3; ++n) {
-    fill(s, std::to_string(n) + " ");
-    EXPECT_TRUE(s.compact().packed);
-    s.insert("young", std::to_string(n));
+  for (int n = 0; n < 3; ++n) {
     others.push_back(std::make_unique<child>([&, n] {
+      wait_for(log_, 2 * n + 1);
       store own(path_, beside());
       require_all(own.latest(), std::to_string(n) + " ");
       require(own.find("young")->bytes() == std::to_string(n), "what is not packed");
       own.insert("attached " + std::to_string(n), "here");
       require(own.verify().ok(), "verify");
-      log_->step = static_cast<int>(n) + 1;
+      log_->step = 2 * n + 2;
       wait_for(log_, 10);
       for (unsigned i = 0; i < 3; ++i) require(own.find("attached " + std::to_string(i)).has_value(), "of the others");
       require(own.stats().packed_records > 600, "all is packed");
       return 0;
     }));
-    wait_for(log_, static_cast<int>(n) + 1);
+  }
+  store s(path_, first());
+  for (int n = 0; n < 3; ++n) {
+    fill(s, std::to_string(n) + " ");
+    EXPECT_TRUE(s.compact().packed);
+    s.insert("young", std::to_string(n));
+    log_->step = 2 * n + 1;
+    wait_for(log_, 2 * n + 2);
   }
   EXPECT_TRUE(s.compact().packed);
   log_->step = 10;

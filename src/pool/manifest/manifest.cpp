@@ -209,10 +209,6 @@ std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept
   return {pools.first().base() + format::manifest_anchor_offset, sizeof(format::manifest_anchor)};
 }
 
-namespace {
-
-/// What says whose the segment is: magic, granules, generation, crc and era; empty if there is no valid header. Others
-/// may give the segment out meanwhile: it is the header of before or of afterwards, or empty.
 std::optional<format::segment_header> seen_header(const pool& in, link offset) noexcept {
   const auto& there = in.header_of(offset);
   format::segment_header h{};
@@ -231,8 +227,6 @@ std::optional<format::segment_header> seen_header(const pool& in, link offset) n
   }
   return h;
 }
-
-}  // namespace
 
 void for_each_segment(const pool_set& pools,
                       const std::function<void(const segment&, const format::segment_header&)>& visit) {

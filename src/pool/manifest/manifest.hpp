@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,6 +54,9 @@ void store_retention(pool_set& pools, const retention& which);
 /// The page that leads to manifests, for a copy of the store.
 [[nodiscard]] std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept;
 
+/// What says whose the segment is: magic, granules, generation, crc and era; empty if there is no valid header. Others
+/// may give the segment out meanwhile: it is the header of before or of afterwards, or empty.
+[[nodiscard]] std::optional<format::segment_header> seen_header(const pool& in, link offset) noexcept;
 /// All segments of the files, of whatever kind, in the order of their places. Others may give out segments meanwhile:
 /// these may be left out. Of a header `visit` gets magic, granules, generation, crc and era. Cost: a look at each
 /// header.

@@ -317,15 +317,20 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
   }
+  // Last: when a store is shared, what its threads use moves into the memory that the processes share.
+  const auto begin_threads = [&](opened_store& opened) {
+    if (grows) opened.current().grow_in_background();
+    if (opened.settled != nullptr) opened.settled->look_in_background();
+    if (packs) opened.automatic = std::make_unique<automatic_compaction>(opened, opening.compaction_limits);
+  };
   auto pool = std::make_unique<pool_set>(path, opening);
   index::arena_options memory{.huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pool->capacity())};
   if (!shares) {
     auto own = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*own);
     auto opened = recover(parts_on(std::move(pool), std::move(own), state, opening, what), opening);
-    if (grows) opened->current().grow_in_background();
     tell(others, *opened, opening);
-    if (packs) opened->automatic = std::make_unique<automatic_compaction>(*opened, opening.compaction_limits);
+    begin_threads(*opened);
     return opened;
   }
   const memory_file file(opening.shared_as, O_CREAT | O_EXCL);
@@ -336,11 +341,10 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
     auto common = std::make_shared<index::arena>(memory);
     shared_state& state = shared_state::make_in(*common);
     auto opened = recover(parts_on(std::move(pool), std::move(common), state, opening), opening);
-    if (grows) opened->current().grow_in_background();
     tell(others, *opened, opening);
     state.make_robust();
     opened->current().share(opening.shared_as);
-    if (packs) opened->automatic = std::make_unique<automatic_compaction>(*opened, opening.compaction_limits);
+    begin_threads(*opened);
     return opened;
   } catch (...) {
     ::unlink(opening.shared_as.c_str());

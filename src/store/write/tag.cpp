@@ -226,7 +226,6 @@ version store_core::refresh() {
 
 void store_core::publish_settled() {
   opened_->settled = std::make_unique<settled_point>(*pool_, *clock_, *writers_, synced_, clock_->now() - 1);
-  opened_->settled->look_in_background();
 }
 
 version store_core::durable_up_to() const {
