@@ -11,13 +11,19 @@ namespace {
 
 using namespace testing;
 
-/// Holds whoever tells it of the first request that failed since the server stops, until it may go on.
+/// Holds the thread that stops the server when it tells of the first request that failed, until it may go on.
 class holding_observer final : public ucx_observer {
  public:
+  /// In the thread that is about to stop the server. A thread of the service may tell of requests as well: to hold that
+  /// one would hold up nothing.
+  void hold_this_thread() {
+    const std::lock_guard lock(mutex_);
+    held_ = std::this_thread::get_id();
+  }
   void finished(const ucx_call_report& what) noexcept override {
     if (what.status != static_cast<int>(errc::unavailable)) return;
     std::unique_lock lock(mutex_);
-    if (std::exchange(holds_, true)) return;
+    if (held_ != std::this_thread::get_id() || std::exchange(holds_, true)) return;
     changed_.notify_all();
     changed_.wait_for(lock, 30s, [&] { return goes_on_; });
   }
@@ -36,6 +42,7 @@ class holding_observer final : public ucx_observer {
   std::condition_variable changed_;
   bool holds_ = false;
   bool goes_on_ = false;
+  std::thread::id held_;
 };
 
 class UcxDoorStops : public UcxDoor {
@@ -44,6 +51,21 @@ class UcxDoorStops : public UcxDoor {
     ucx_door_options all = UcxDoor::door_options();
     all.observer = observer_;
     all.port = port_;
+    return all;
+  }
+  void stop() {
+    observer_->hold_this_thread();
+    door_->stop(5s);
+  }
+  /// Requests for changes that wait. The thread that stops the server answers each, unless a thread of the service is
+  /// just looking at its watch: of so many it is at few.
+  static std::vector<std::future<wire::answer>> let_some_wait(client& c) {
+    std::vector<std::future<wire::answer>> all;
+    for (int i = 0; i < 16; ++i) {
+      const auto watch = c.ask(wire::open_watch_request{}).as<wire::changes_answer>().watch;
+      all.push_back(c.send(wire::next_changes_request{.watch = watch, .wait_ms = 60'000}));
+    }
+    EXPECT_EQ(c.ask(wire::get_request{.key = "a"}).status, 0);  // the server has read them
     return all;
   }
   std::uint16_t port_ = 0;
@@ -60,11 +82,9 @@ TEST_F(UcxDoorStops, clients_are_told_so_whatever_they_ask_for) {
   const auto block = c.ask(wire::open_scan_request{.block_bytes = 1024}).as<wire::rows_answer>();
   ASSERT_FALSE(block.end);
   const auto watch = c.ask(wire::open_watch_request{}).as<wire::changes_answer>().watch;
-  const auto waiting = c.ask(wire::open_watch_request{}).as<wire::changes_answer>().watch;
-  auto waits = c.send(wire::next_changes_request{.watch = waiting, .wait_ms = 60'000});
-  EXPECT_EQ(c.ask(wire::get_request{.key = "a"}).status, 0);
+  auto waiting = let_some_wait(c);
 
-  std::thread stops([&] { door_->stop(5s); });
+  std::thread stops([&] { stop(); });
   ASSERT_TRUE(observer_->wait_until_it_holds());
   for (const told& is : {c.ask(wire::next_rows_request{.rows = block.rows, .block = 1}),
                          c.ask(wire::next_changes_request{.watch = watch, .wait_ms = 0}),
@@ -74,7 +94,7 @@ TEST_F(UcxDoorStops, clients_are_told_so_whatever_they_ask_for) {
   }
   observer_->go_on();
   stops.join();
-  EXPECT_EQ(waits.get().status, wire::status_stopping);
+  for (auto& each : waiting) EXPECT_EQ(each.get().status, wire::status_stopping);
 }
 
 TEST_F(UcxDoorStops, a_remote_store_goes_on_at_the_next_server) {
@@ -95,11 +115,9 @@ TEST_F(UcxDoorStops, a_remote_store_goes_on_at_the_next_server) {
   auto rows = then.range();
   auto row = rows.begin();
   remote::watch watch = store.watch({.after = then.version()});
-  const auto waiting = c.ask(wire::open_watch_request{}).as<wire::changes_answer>().watch;
-  auto waits = c.send(wire::next_changes_request{.watch = waiting, .wait_ms = 60'000});
-  EXPECT_EQ(c.ask(wire::get_request{.key = "a"}).status, 0);
+  auto waiting = let_some_wait(c);
 
-  std::thread stops([&] { door_->stop(5s); });
+  std::thread stops([&] { stop(); });
   ASSERT_TRUE(observer_->wait_until_it_holds());
   auto reads = std::async([&] {
     int count = 0;
