@@ -169,8 +169,7 @@ void extent::ask_for_blocks_before(std::uint32_t i) const noexcept {
   ask_for(media_.subspan(begin, end - begin));
 }
 
-std::optional<packed_record> extent::find(std::string_view key, version v) const {
-  const sought_key sought(key);
+std::optional<packed_record> extent::find(const sought_key& sought, version v) const {
   const std::uint32_t at = fence_.block_of(sought, v);
   if (at == fence::none) return std::nullopt;
   ask_for_block(at);

@@ -66,7 +66,10 @@ class extent {
   [[nodiscard]] std::string_view first_key() const noexcept { return fence_.separator(0); }
 
   /// The newest record of `key` whose version is at most `v`.
-  [[nodiscard]] std::optional<packed_record> find(std::string_view key, version v) const;
+  [[nodiscard]] std::optional<packed_record> find(std::string_view key, version v) const {
+    return find(sought_key(key), v);
+  }
+  [[nodiscard]] std::optional<packed_record> find(const sought_key& key, version v) const;
   /// The same for many: out[i] of keys[i] and versions[i]. Precondition: equal sizes.
   void find_many(std::span<const std::string_view> keys, std::span<const version> versions,
                  std::span<std::optional<packed_record>> out) const;

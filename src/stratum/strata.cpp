@@ -21,7 +21,9 @@ strata::strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache
     media_bytes_ += e.media_size();
     if (e.is_compressed()) frames_ = frames;
     greatest_ = std::max<version>(greatest_, e.header().greatest);
+    prefix_ = i == 0 ? e.first_key() : prefix_.substr(0, common_prefix(prefix_, e.first_key()));
   }
+  for (const first_record& each : firsts_) heads_.push_back(head_of(each.key, prefix_.size()));
 }
 
 std::uint64_t strata::keys_in(const range& stratum) const noexcept {
@@ -30,35 +32,61 @@ std::uint64_t strata::keys_in(const range& stratum) const noexcept {
   return keys;
 }
 
-std::uint32_t strata::extent_for(const range& of, std::string_view key, version v) const {
-  const auto firsts = std::span(firsts_).subspan(of.begin, of.end - of.begin);
-  const auto behind = std::ranges::upper_bound(firsts, key, {}, &first_record::key);
-  if (behind == firsts.begin()) return of.end;
-  auto i = of.begin + static_cast<std::uint32_t>(behind - firsts.begin()) - 1;
-  while (goes_on(i) && firsts_[i].key == key && firsts_[i].stamped < v) --i;  // newer ones lie before (T2)
+std::uint32_t strata::extent_for(const range& of, const sought_key& key, version v) const {
+  const int order = key.bytes.substr(0, prefix_.size()).compare(prefix_);
+  if (order < 0) return of.end;
+  std::uint32_t behind = of.end;  // the first extent whose first key is greater
+  if (order == 0) {
+    const std::uint64_t head = key.head_behind(prefix_.size());
+    const auto heads = heads_.begin();
+    behind = static_cast<std::uint32_t>(std::upper_bound(heads + of.begin, heads + of.end, head) - heads);
+    if (behind > of.begin && heads_[behind - 1] == head) {  // those of the same head are compared as they are
+      const auto same = std::lower_bound(heads + of.begin, heads + behind, head) - heads;
+      const auto firsts = firsts_.begin();
+      behind = static_cast<std::uint32_t>(
+          std::ranges::upper_bound(firsts + same, firsts + behind, key.bytes, {}, &first_record::key) - firsts);
+    }
+  }
+  if (behind == of.begin) return of.end;
+  std::uint32_t i = behind - 1;
+  while (goes_on(i) && firsts_[i].key == key.bytes && firsts_[i].stamped < v) --i;  // newer ones lie before (T2)
   return i;
 }
 
-std::optional<record_place> strata::find_in(std::uint32_t stratum, const sought_key& key, version v) const {
-  const range& of = strata_[stratum];
-  std::uint32_t i = extent_for(of, key.bytes, v);
-  if (i == of.end) return std::nullopt;
+template <class Look>
+auto strata::find_in(const range& stratum, const sought_key& key, version v, Look look) const {
+  std::uint32_t i = extent_for(stratum, key, v);
+  decltype(look(i)) found;
+  if (i == stratum.end) return found;
   do {
-    if (const auto at = extent_at(i).locate(key, v)) return record_place{i, *at};
+    if ((found = look(i))) return found;
     // The extent may end with newer records of the key, whose history goes on in the next one.
-  } while (++i < of.end && goes_on(i) && firsts_[i].key == key.bytes);
-  return std::nullopt;
+  } while (++i < stratum.end && goes_on(i) && firsts_[i].key == key.bytes);
+  return found;
 }
 
 std::optional<record_place> strata::find_from(std::uint32_t stratum, const sought_key& key, version v) const {
   for (; stratum < strata_.size(); ++stratum) {
-    if (const auto at = find_in(stratum, key, v)) return at;
+    const auto found = find_in(strata_[stratum], key, v, [&](std::uint32_t i) -> std::optional<record_place> {
+      const auto at = extent_at(i).locate(key, v);
+      return at ? std::optional(record_place{i, *at}) : std::nullopt;
+    });
+    if (found) return found;
   }
   return std::nullopt;
 }
 
 std::optional<record_place> strata::find(std::string_view key, version v) const {
   return find_from(0, sought_key(key), v);
+}
+
+std::optional<packed_record> strata::find_record(std::string_view key, version v) const {
+  const sought_key sought(key);
+  for (const range& each : strata_) {
+    const auto found = find_in(each, sought, v, [&](std::uint32_t i) { return extent_at(i).find(sought, v); });
+    if (found) return found;
+  }
+  return std::nullopt;
 }
 
 std::optional<record_place> strata::older(const record_place& record) const {
@@ -129,7 +157,7 @@ void stratum_walk::previous() {
 }
 
 void stratum_walk::seek(std::string_view key, bool forward) {
-  extent_ = of_->extent_for(range_, key, version_max);
+  extent_ = of_->extent_for(range_, sought_key(key), version_max);
   if (extent_ == range_.end) {  // all are greater
     extent_ = range_.begin;
     block_ = key_ = 0;

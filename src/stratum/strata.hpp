@@ -57,8 +57,10 @@ class strata {
   /// In the order of strata, then of keys. No block is read.
   explicit strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames = nullptr);
 
-  /// The newest record of `key` whose version is at most `v`.
+  /// The place of the newest record of `key` whose version is at most `v`.
   [[nodiscard]] std::optional<record_place> find(std::string_view key, version v) const;
+  /// That record.
+  [[nodiscard]] std::optional<packed_record> find_record(std::string_view key, version v) const;
   /// What find() finds, of many keys whose waits overlap: out[i] of keys[i] at at[i * stride]. Keys for which `wanted`
   /// says so alone; the others' answers stay. Precondition: equal sizes.
   template <class Wanted>
@@ -114,7 +116,7 @@ class strata {
   [[nodiscard]] version greatest() const noexcept { return greatest_; }
 
   /// The extent of the stratum that a search for (key, v) begins in; `end` if all keys are greater.
-  [[nodiscard]] std::uint32_t extent_for(const range& of, std::string_view key, version v) const;
+  [[nodiscard]] std::uint32_t extent_for(const range& of, const sought_key& key, version v) const;
   /// Whether the extent begins with older records of the last key of the one before it (T2).
   [[nodiscard]] bool goes_on(std::uint32_t extent) const noexcept { return firsts_[extent].goes_on; }
 
@@ -125,12 +127,16 @@ class strata {
     version stamped;
     bool goes_on;
   };
-  [[nodiscard]] std::optional<record_place> find_in(std::uint32_t stratum, const sought_key& key, version v) const;
+  /// What look(extent's number) finds, in the extents of a stratum that can have it.
+  template <class Look>
+  [[nodiscard]] auto find_in(const range& stratum, const sought_key& key, version v, Look look) const;
   [[nodiscard]] std::optional<record_place> find_from(std::uint32_t stratum, const sought_key& key, version v) const;
 
   std::shared_ptr<frame_cache> frames_;
   std::vector<packed_extent> extents_;
   std::vector<first_record> firsts_;  // by extent
+  std::string_view prefix_;           // that all of their keys have
+  std::vector<std::uint64_t> heads_;  // of those keys behind the prefix
   std::vector<range> strata_;
   std::uint64_t keys_ = 0;
   std::uint64_t records_ = 0;
@@ -159,9 +165,10 @@ void strata::find_many(std::span<const std::string_view> keys, const version* at
       all[i].extent = nowhere;
       if (!wanted(first + i)) continue;
       const version v = at[(first + i) * stride];
-      const std::uint32_t e = extent_for(youngest, keys[first + i], v);
+      const sought_key key(keys[first + i]);
+      const std::uint32_t e = extent_for(youngest, key, v);
       all[i].extent = e == youngest.end ? nowhere : e;
-      if (e != youngest.end) all[i].in = extent_at(e).begin(sought_key(keys[first + i]), v);
+      if (e != youngest.end) all[i].in = extent_at(e).begin(key, v);
     }
     for (std::size_t i = 0; i < count; ++i) {
       if (all[i].extent != nowhere) extent_at(all[i].extent).seek(all[i].in, sought_key(keys[first + i]));
@@ -177,7 +184,7 @@ void strata::find_many(std::span<const std::string_view> keys, const version* at
       const bool may_be_elsewhere =
           strata_.size() > 1 || (all[i].extent + 1 < youngest.end && goes_on(all[i].extent + 1));
       if (!may_be_elsewhere) continue;
-      if (const auto place = find(keys[first + i], v)) found = record(*place);
+      found = find_record(keys[first + i], v);
     }
   }
 }
@@ -185,7 +192,7 @@ void strata::find_many(std::span<const std::string_view> keys, const version* at
 template <class Visit>
 bool strata::for_each_at(version v, std::string_view from, Visit&& visit) const {
   const range& of = strata_.front();
-  const std::uint32_t found = extent_for(of, from, version_max);
+  const std::uint32_t found = extent_for(of, sought_key(from), version_max);
   std::string_view last;  // of the extents before: a history may go on in the next one
   bool has_last = false;
   for (std::uint32_t i = found == of.end ? of.begin : found; i < of.end; ++i) {

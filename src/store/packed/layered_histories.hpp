@@ -64,10 +64,8 @@ class layered_histories {
   }
   /// The value that packed records show for the key in version `v`.
   [[nodiscard]] std::optional<std::string_view> packed_value(std::string_view key, version v) const {
-    const auto found = packed_->find(key, v);
-    if (!found) return std::nullopt;
-    const stratum::packed_record r = packed_->record(*found);
-    return r.is_removal() ? std::nullopt : std::optional(r.value);
+    const std::optional<stratum::packed_record> found = packed_->find_record(key, v);
+    return !found || found->is_removal() ? std::nullopt : std::optional(found->value);
   }
   [[nodiscard]] link newest(link entry) const { return is_packed(entry) ? entry : young_->newest(entry); }
   [[nodiscard]] link start_of(link entry, version v) const {
@@ -112,10 +110,8 @@ class layered_histories {
   /// What writes compare with where the young generation has nothing: the version of the value that packed records
   /// show for the key; 0 if they show none.
   [[nodiscard]] version packed_value_version(std::string_view key) const {
-    const auto found = packed_->find(key, version_max);
-    if (!found) return 0;
-    const stratum::packed_record r = packed_->record(*found);
-    return r.is_removal() ? 0 : r.stamped;
+    const std::optional<stratum::packed_record> found = packed_->find_record(key, version_max);
+    return !found || found->is_removal() ? 0 : found->stamped;
   }
 
  private:

@@ -113,7 +113,8 @@ class stratum_records final : public stratum::record_source {
  public:
   stratum_records(const store_core& core, const stratum::strata::range& extents, std::string_view from)
       : core_(&core), of_(core.packed()), extent_(extents.begin), end_(extents.end), holds_(core.take_pin()) {
-    if (const std::uint32_t first = of_->extent_for(extents, from, version_max); first != extents.end) extent_ = first;
+    if (const std::uint32_t first = of_->extent_for(extents, sought_key(from), version_max); first != extents.end)
+      extent_ = first;
     in_ = std::make_unique<stratum::extent_records>(of_->extent_at(extent_), from);
     pass_ends();
   }

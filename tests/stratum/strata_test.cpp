@@ -1,0 +1,112 @@
+// Strata of many small extents find what the histories have that they were made of.
+#include "stratum/strata.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "packed_model.hpp"
+
+namespace icecore::stratum {
+namespace {
+
+class Strata : public testing::TestWithParam<shape> {
+ protected:
+  /// Records in order, as a stratum has them.
+  using records = std::vector<std::pair<std::string_view, const std::pair<version, std::optional<std::string>>*>>;
+
+  /// One stratum, in extents of some records each. So histories go over the bounds of extents.
+  void add_stratum(std::uint32_t number, const records& all) {
+    const std::size_t each = all.size() / 12 + 1;
+    for (std::size_t begin = 0; begin < all.size(); begin += each) {
+      histories_model some;
+      for (std::size_t i = begin; i < std::min(begin + each, all.size()); ++i) {
+        some[std::string(all[i].first)].push_back(*all[i].second);
+      }
+      memory_.push_back(pack(some, 300));
+      extents_.push_back({.stratum = number,
+                          .first = all[begin].second->first,
+                          .goes_on = begin > 0 && all[begin - 1].first == all[begin].first,
+                          .bytes = std::make_unique<const extent>(memory_.back().open())});
+    }
+  }
+  /// The records of versions above `middle` in the youngest stratum, the others in the one behind it.
+  [[nodiscard]] strata make(version middle) {
+    records young;
+    records old;
+    for (const auto& [key, history] : model_) {
+      for (const auto& one : history) (one.first > middle ? young : old).emplace_back(key, &one);
+    }
+    add_stratum(0, young);
+    add_stratum(young.empty() ? 0 : 1, old);
+    return strata(std::move(extents_));
+  }
+  /// Each key, and what lies beside it.
+  [[nodiscard]] std::vector<std::string> sought() const {
+    std::vector<std::string> all{"", std::string(20, '\xff')};
+    for (const auto& [key, history] : model_) {
+      all.push_back(key);
+      all.push_back(key + '\0');
+      if (!key.empty()) all.push_back(key.substr(0, key.size() - 1));
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<version> versions() const {
+    std::vector<version> all{1, 20, version_max};
+    for (const auto& [key, history] : model_) {
+      if (all.size() > 40) break;
+      all.insert(all.end(), {history.front().first, history.back().first});
+      if (history.back().first > 1) all.push_back(history.back().first - 1);
+    }
+    return all;
+  }
+
+  const histories_model model_ = GetParam().make();
+
+ private:
+  std::deque<packed> memory_;
+  std::vector<packed_extent> extents_;
+};
+
+std::optional<seen> as_found(const std::optional<packed_record>& r) {
+  return r ? std::optional(as_seen(*r)) : std::nullopt;
+}
+
+TEST_P(Strata, find_what_the_histories_have) {
+  for (const version middle : {version{0}, version{30}}) {
+    const strata packed = make(middle);
+    const std::vector<std::string> keys = sought();
+    const std::vector<std::string_view> views(keys.begin(), keys.end());
+    std::vector<std::optional<packed_record>> many(keys.size());
+    for (const version v : versions()) {
+      packed.find_many(
+          views, &v, 0, [](std::size_t) { return true; }, many);
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        const std::optional<seen> there = find_in(model_, keys[i], v);
+        ASSERT_EQ(as_found(packed.find_record(keys[i], v)), there) << keys[i] << " in version " << v;
+        const std::optional<record_place> at = packed.find(keys[i], v);
+        ASSERT_EQ(at ? as_found(packed.record(*at)) : std::nullopt, there) << keys[i] << " in version " << v;
+        ASSERT_EQ(as_found(many[i]), there) << keys[i] << " in version " << v;
+      }
+    }
+  }
+}
+
+TEST_P(Strata, walk_from_each_key_on) {
+  const strata packed = make(30);
+  for (const std::string& from : sought()) {
+    strata_walk walk(packed);
+    walk.seek(from);
+    const auto there = model_.lower_bound(from);
+    ASSERT_EQ(walk.at_end(), there == model_.end()) << from;
+    if (walk.at_end()) continue;
+    ASSERT_EQ(walk.key(), there->first);
+    ASSERT_EQ(packed.record(walk.newest()).stamped, there->second.front().first);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EachShape, Strata, testing::ValuesIn(shapes()),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace icecore::stratum
