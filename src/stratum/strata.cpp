@@ -58,10 +58,9 @@ auto strata::find_in(const range& stratum, const sought_key& key, version v, Loo
   std::uint32_t i = extent_for(stratum, key, v);
   decltype(look(i)) found;
   if (i == stratum.end) return found;
-  do {
-    if ((found = look(i))) return found;
-    // The extent may end with newer records of the key, whose history goes on in the next one.
-  } while (++i < stratum.end && goes_on(i) && firsts_[i].key == key.bytes);
+  found = look(i);
+  // The extent may end with newer records of the key, whose history goes on in the next one.
+  while (!found && ++i < stratum.end && goes_on(i) && firsts_[i].key == key.bytes) found = look(i);
   return found;
 }
 
