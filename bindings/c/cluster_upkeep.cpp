@@ -44,4 +44,15 @@ int icecore_cluster_get_retention(icecore_cluster* cluster, icecore_retention* r
   });
 }
 
+int icecore_cluster_forget(icecore_cluster* cluster, const icecore_bytes* keys, size_t key_count,
+                           const icecore_bytes* prefixes, size_t prefix_count, const void* note, size_t note_size,
+                           icecore_forget_report* report) {
+  return guarded([&] {
+    constexpr auto name = "icecore_cluster_forget";
+    require(cluster, name, "cluster");
+    forget({keys, key_count}, {prefixes, prefix_count}, view(note, note_size, name, "note"), report, name,
+           [&](const icecore::forget_request& what) { return cluster->cluster.forget(what); });
+  });
+}
+
 }  // extern "C"

@@ -4,8 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "icecore/compaction.hpp"
+#include "icecore/forgetting.hpp"
 #include "icecore/retention.hpp"
 #include "support.hpp"
 
@@ -54,6 +57,38 @@ namespace icecore::c {
           .hourly = set.hourly,
           .daily = set.daily,
           .weekly = set.weekly};
+}
+
+/// Keys as a caller gives them.
+struct given_keys {
+  const icecore_bytes* all;
+  std::size_t count;
+
+  /// `function` and `what` are named in errors.
+  [[nodiscard]] std::vector<std::string> strings(const char* function, const char* what) const {
+    if (count != 0) require(all, function, what);
+    std::vector<std::string> copies;
+    for (std::size_t i = 0; i < count; ++i) copies.emplace_back(view(all[i].data, all[i].size, function, what));
+    return copies;
+  }
+};
+
+/// Makes the request, calls forget(request), and tells what it reports if the caller wants to know.
+template <class Forget>
+void forget(const given_keys& keys, const given_keys& prefixes, std::string_view note, icecore_forget_report* report,
+            const char* function, Forget forget) {
+  if (report != nullptr) {
+    require_result(report, function);
+    write_structure(report, icecore_forget_report{});
+  }
+  const forget_report done = forget(forget_request{
+      .keys = keys.strings(function, "keys"), .prefixes = prefixes.strings(function, "prefixes"), .note = note});
+  if (report == nullptr) return;
+  icecore_forget_report told{};
+  told.up_to = done.up_to;
+  told.keys = done.keys;
+  copy_text(told.tag, done.tag);
+  write_structure(report, told);
 }
 
 }  // namespace icecore::c

@@ -8,10 +8,10 @@
 //   c.close();
 //
 // Collective: the constructor, close() and the destructor, barrier, tag, consistency(mode), protect, checkpoint,
-//   restore, compact, set_retention, retention, what starts, finds and drops kept queries, and a snapshot's extract,
-//   stream and find_by_broadcast. Every rank calls them, in the same order, one thread of each rank at a time. An error
-//   on one rank is thrown on all, and names the rank. Ranks that call different collective functions all get errc::mpi,
-//   and the cluster can then only be closed. Any rank alone may call everything else.
+//   restore, compact, set_retention, retention, forget, what starts, finds and drops kept queries, and a snapshot's
+//   extract, stream and find_by_broadcast. Every rank calls them, in the same order, one thread of each rank at a time.
+//   An error on one rank is thrown on all, and names the rank. Ranks that call different collective functions all get
+//   errc::mpi, and the cluster can then only be closed. Any rank alone may call everything else.
 // Failures: a rank that fails where others wait for it (no memory for a request, a failed MPI call, an exception on
 //   this rank only) notifies all: every wait and every later call ends with errc::rank_failed, which names it. Only
 //   close() is still useful.
@@ -49,6 +49,7 @@
 #include "icecore/cluster_snapshot.hpp"
 #include "icecore/compaction.hpp"
 #include "icecore/error.hpp"
+#include "icecore/forgetting.hpp"
 #include "icecore/options.hpp"
 #include "icecore/retention.hpp"
 #include "icecore/store.hpp"
@@ -287,6 +288,13 @@ class cluster {
   void set_retention(const icecore::retention& which);
   /// As it was last set (collective). errc::damaged if that cannot be read any more: set it again.
   [[nodiscard]] icecore::retention retention();
+
+  /// Removes keys on the ranks that own them, and has the next compact() erase them from all versions on all ranks:
+  /// forgetting.hpp (collective; all pass the same). No rank writes meanwhile. A tag of the cluster says so unless the
+  /// request wants none. The report has the keys of all ranks. Durable when it returns. errc::protection while the
+  /// ranks may not write. If one rank fails, all throw its error; some ranks may have noted the request, so call it
+  /// again.
+  forget_report forget(const forget_request& what);
 
   // ---- Kept queries ------------------------------------------------------------------------------------------------
 

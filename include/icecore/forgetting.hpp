@@ -30,6 +30,7 @@ struct forget_request {
   std::vector<std::string> keys = {};
   std::vector<std::string> prefixes = {};  ///< all keys that begin with one of them; "": all keys
   std::string_view note = {};              ///< at most forget_note_size_max bytes
+  bool tag = true;                         ///< false: no tag tells of it, and the note is not kept
 };
 
 inline constexpr std::size_t forget_note_size_max = 60'000;
@@ -37,7 +38,7 @@ inline constexpr std::size_t forget_note_size_max = 60'000;
 struct forget_report {
   version up_to = 0;       ///< what was written in later versions stays
   std::uint64_t keys = 0;  ///< that the store had, in whatever version
-  std::string tag;         ///< the tag that says so
+  std::string tag;         ///< the tag that says so; empty if the request wants none
 };
 
 }  // namespace icecore

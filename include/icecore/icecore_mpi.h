@@ -17,13 +17,14 @@
  *   values that a cluster returns are copies. Give them back to icecore_cluster_values_free(). The item of a cursor or
  *   a history belongs to it.
  * Collective: open, restore and close, tag_now and tag_with, barrier, set_consistency, protect, checkpoint, compact,
- *   set_retention and get_retention, and of a snapshot columns, stream and find_by_broadcast. Every rank calls them, in
- *   the same order, one thread of each rank at a time. An error on one rank is an error on all, and the message names
- * the rank. An argument that is NULL or out of range is refused before the other ranks are asked: it must be wrong on
- * all ranks or on none. Any rank alone may call everything else. Threads: with MPI_THREAD_MULTIPLE as in icecore.h;
- * with less, one thread of the process at a time. MPI: the library neither starts nor ends it, and duplicates the
- * communicator. Programs use the MPI that icecore_mpi was built with. Library: icecore_mpi, besides icecore. Reference:
- * include/icecore/cluster.hpp and docs/cluster.md describe costs, guarantees and the meaning of each call.
+ *   set_retention, get_retention and forget, and of a snapshot columns, stream and find_by_broadcast. Every rank calls
+ *   them, in the same order, one thread of each rank at a time. An error on one rank is an error on all, and the
+ *   message names the rank. An argument that is NULL or out of range is refused before the other ranks are asked: it
+ * must be wrong on all ranks or on none. Any rank alone may call everything else. Threads: with MPI_THREAD_MULTIPLE as
+ * in icecore.h; with less, one thread of the process at a time. MPI: the library neither starts nor ends it, and
+ * duplicates the communicator. Programs use the MPI that icecore_mpi was built with. Library: icecore_mpi, besides
+ * icecore. Reference: include/icecore/cluster.hpp and docs/cluster.md describe costs, guarantees and the meaning of
+ * each call.
  */
 #ifndef ICECORE_ICECORE_MPI_H
 #define ICECORE_ICECORE_MPI_H
@@ -291,6 +292,13 @@ int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, un
  * others is ICECORE_VERSION_EXPIRED from then on. As icecore_set_retention(); both are collective. */
 int icecore_cluster_set_retention(icecore_cluster* cluster, const icecore_retention* retention);
 int icecore_cluster_get_retention(icecore_cluster* cluster, icecore_retention* retention);
+
+/* Removes keys on the ranks that own them, and has the next icecore_cluster_compact() erase them from all versions, as
+ * icecore_forget() (collective; all ranks pass the same). No rank writes meanwhile. `report`, which may be NULL, has
+ * the keys of all ranks. ICECORE_PROTECTION while the ranks may not write. */
+int icecore_cluster_forget(icecore_cluster* cluster, const icecore_bytes* keys, size_t key_count,
+                           const icecore_bytes* prefixes, size_t prefix_count, const void* note, size_t note_size,
+                           icecore_forget_report* report);
 
 /* From now on, on all ranks (collective). mode: enum icecore_consistency_mode, enum icecore_protection_mode. */
 int icecore_cluster_set_consistency(icecore_cluster* cluster, int mode);

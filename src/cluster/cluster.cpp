@@ -90,6 +90,7 @@ checkpoint_event cluster::checkpoint(const std::filesystem::path& folder) { retu
 compaction_report cluster::compact(const compaction_options& how) { return core().compact(how); }
 void cluster::set_retention(const icecore::retention& which) { core().set_retention(which); }
 retention cluster::retention() { return core().retention(); }
+forget_report cluster::forget(const forget_request& what) { return core().forget(what); }
 void cluster::consistency(icecore::consistency mode) { core().change(mode); }
 void cluster::protect(icecore::protection allowed) { core().change(allowed); }
 consistency cluster::consistency() const { return core().consistency(); }

@@ -106,6 +106,8 @@ class [[gnu::visibility("hidden")]] cluster_core {
   // upkeep/retention.cpp
   void set_retention(const icecore::retention& which);
   [[nodiscard]] icecore::retention retention();
+  /// upkeep/forgetting.cpp
+  forget_report forget(const forget_request& what);
   // Kept queries (query/queries.cpp); all are collective
   [[nodiscard]] query start_query(const query_request& what);
   [[nodiscard]] query find_query(std::string_view name, const function_resolver& functions);
@@ -167,6 +169,8 @@ class [[gnu::visibility("hidden")]] cluster_core {
   void begin_collective() const;
   void barrier_of_all(barrier_level level);
   version tag_of_all(const tag_options& label);
+  /// The same, while no rank writes.
+  version tag_held(const tag_options& label);
   [[nodiscard]] checkpoint_event checkpoint_of_all(const std::filesystem::path& folder);
   /// Makes this rank's last use of MPI.
   void part() noexcept;

@@ -76,6 +76,10 @@ version cluster_core::tag_of_all(const tag_options& label) {
               if (rank_ == 0) check_label(label);
             }));
   const write_gate::hold held = hold_writes();
+  return tag_held(label);
+}
+
+version cluster_core::tag_held(const tag_options& label) {
   const auto fenced = attempt([&] { fence_all(); });
   const version closed =
       static_cast<version>(agree_.on(step::tag_held, fenced, static_cast<std::int64_t>(store_->clock())).greatest);

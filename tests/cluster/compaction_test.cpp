@@ -1,6 +1,8 @@
 // Clusters whose ranks pack their stores: one decision, one instant, and all reads as before.
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <thread>
 
@@ -280,6 +282,91 @@ TEST_F(Compaction, the_error_of_one_rank_is_thrown_on_all_and_the_next_call_does
   EXPECT_EQ(at(c, 2), before);
   const version closed = c.tag();
   EXPECT_EQ(closed, of_rank_0(closed));
+  c.close();
+}
+
+/// Whether a store's file has these bytes somewhere.
+bool has_bytes(const std::filesystem::path& file, std::string_view sought) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  return all.find(sought) != std::string::npos;
+}
+
+TEST_F(Compaction, what_all_ranks_forget_is_in_no_file_of_any) {
+  cluster c(MPI_COMM_WORLD, path());
+  fill(c);
+  const std::string secret = "the secret of rank ";
+  const std::string mine = secret + std::to_string(rank());
+  for (int r = 0; r < ranks(); ++r) {
+    c.insert("user/" + std::to_string(r) + "/" + std::to_string(rank()), mine);
+    c.insert("other/" + std::to_string(r) + "/" + std::to_string(rank()), mine);
+  }
+  c.insert("stays/" + std::to_string(rank()), "what is not secret");
+  const version before = c.tag("before");
+  // the owners have not made these writes yet
+  for (int r = 0; r < ranks(); ++r) c.insert(key_of(c, r, rank()), mine);
+  std::vector<std::string> others;
+  for (int r = 0; r < ranks() * ranks(); ++r) {
+    others.push_back("other/" + std::to_string(r % ranks()) + "/" + std::to_string(r / ranks()));
+    others.push_back(key_of(c, r % ranks(), r / ranks()));
+  }
+  const forget_report done = c.forget({.keys = others, .prefixes = {"user/"}, .note = "case 4711"});
+  const auto each = static_cast<std::uint64_t>(ranks());
+  EXPECT_EQ(done.keys, 3 * each * each);
+  EXPECT_EQ(done.up_to, before + 1);
+  EXPECT_EQ(done.tag, "forgotten-1");
+  EXPECT_EQ(c.clock(), of_rank_0(c.clock()));
+  const auto tag = c.find_tag("forgotten-1");
+  ASSERT_TRUE(tag);
+  EXPECT_EQ(tag->version, before + 1);
+  EXPECT_EQ(tag->note, std::to_string(done.keys) + " keys: case 4711");
+  EXPECT_EQ(c.find("user/0/0"), std::nullopt);
+  for (int r = 0; r < ranks(); ++r) EXPECT_EQ(c.find(key_of(c, r, rank())), std::nullopt);
+  EXPECT_EQ(c.find("other/0/0"), std::nullopt);
+  EXPECT_EQ(c.find("user/0/0", before), secret + "0");  // as long as nothing is packed
+  EXPECT_TRUE(has_bytes(pool(c.owner_of("user/0/0")), secret));
+  c.barrier();
+  c.insert("user/0/" + std::to_string(rank()), "written later");
+  c.tag();
+  EXPECT_EQ(c.forget({.keys = {"never there"}, .tag = false}).tag, "");
+  EXPECT_EQ(c.forget({.keys = {"stays/" + std::to_string(ranks() + 1)}}).tag, "forgotten-2");
+
+  bool erased = false;
+  const bool shared = shares(c);
+  if (!shared) erased = c.compact().erased;
+  c.close();
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (shared) erased = icecore::compact(pool(rank())).erased;
+  EXPECT_TRUE(erased);
+  EXPECT_FALSE(has_bytes(pool(rank()), secret));
+  MPI_Barrier(MPI_COMM_WORLD);
+  cluster again(MPI_COMM_WORLD, path());
+  EXPECT_EQ(again.find("user/0/0", before), std::nullopt);
+  EXPECT_EQ(again.find("other/0/0", before), std::nullopt);
+  EXPECT_EQ(again.find("user/0/0"), "written later");
+  EXPECT_EQ(again.find("stays/0"), "what is not secret");
+  EXPECT_EQ(again.find_tag("forgotten-1")->version, before + 1);
+  again.close();
+}
+
+TEST_F(Compaction, ranks_forget_together_or_not_at_all) {
+  cluster c(MPI_COMM_WORLD, path());
+  fill(c);
+  const version open = c.clock();
+  const thrown nothing = error_of([&] { c.forget({}); });
+  EXPECT_EQ(nothing.code, errc::invalid_argument);
+  EXPECT_THAT(nothing.message, HasSubstr("no key and no prefix is named"));
+  if (ranks() > 1) {
+    const thrown different = error_of([&] { c.forget({.keys = {rank() == 0 ? "a" : "b"}}); });
+    EXPECT_EQ(different.code, errc::invalid_argument);
+    EXPECT_THAT(different.message, HasSubstr("the ranks forget different keys"));
+  }
+  c.protect(protection::read_only);
+  EXPECT_EQ(error_of([&] { c.forget({.prefixes = {"r"}}); }).code, errc::protection);
+  c.protect(protection::read_write);
+  EXPECT_EQ(c.clock(), open);
+  EXPECT_EQ(at(c, 4).size(), 39U * static_cast<unsigned>(ranks()));  // each rank removed a key
+  EXPECT_EQ(c.find("r0/1"), c.find("r0/1", 4));
   c.close();
 }
 

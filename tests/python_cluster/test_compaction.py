@@ -34,6 +34,23 @@ def test_a_packed_cluster_shows_what_it_did_and_expires_alike(folder):
             c.set_retention(tagged=1)
 
 
+def test_what_all_ranks_forget_is_erased_by_the_next_compaction(folder):
+    with Cluster(WORLD, f"{folder}/cluster", group_size=1) as c:
+        c[f"user/{RANK}"] = b"the secret"
+        c[f"other/{RANK}"] = b"the secret"
+        before = c.tag()
+        gone = c.forget("other/0", prefixes=["user/"], note="case 4711")
+        assert gone == icecore.ForgetReport(up_to=before + 1, keys=RANKS + 1, tag="forgotten-1")
+        assert c.find_tag("forgotten-1").note == f"{RANKS + 1} keys: case 4711"
+        assert "user/0" not in c and "other/0" not in c and c.at(before)["user/0"] == b"the secret"
+        assert c.compact().erased
+        assert "user/0" not in c.at(before) and ("other/1" in c) == (RANKS > 1)
+        with pytest.raises(icecore.InvalidArgumentError, match="no key and no prefix is named"):
+            c.forget()
+        with pytest.raises(TypeError, match="prefixes must be a list or the like of prefixes, not str"):
+            c.forget(prefixes="user/")
+
+
 def test_an_exception_of_the_progress_function_is_raised_on_its_rank_when_all_are_done(folder):
     def stop(*_):
         raise ZeroDivisionError("enough")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from . import checks, columns
 from .errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from ._types import BytesLike
 
 COMPRESSIONS = ("none", "zstd")  #: as the numbers of icecore::compression
 
@@ -41,3 +46,10 @@ def retention_wanted(
         checks.whole_number(daily, "daily", 0, most),
         checks.whole_number(weekly, "weekly", 0, most),
     )
+
+
+def prefixes_wanted(prefixes: Iterable[BytesLike]) -> Iterable[BytesLike]:
+    """The same for ``forget``: one prefix alone would be taken for a list of its characters."""
+    if isinstance(prefixes, (str, bytes, bytearray, memoryview)) or not isinstance(prefixes, Iterable):
+        raise TypeError(f"prefixes must be a list or the like of prefixes, not {type(prefixes).__name__}")
+    return prefixes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import array_pieces, checks, columns
 from .batch import Batch
+from .compaction_arguments import prefixes_wanted
 from .information import ForgetReport
 from .store_reading import ReadableStore
 from .versions import record_version
@@ -86,9 +87,7 @@ class WritableStore(ReadableStore):
         Raises InvalidArgumentError if nothing is named or for a note of more than 60,000 bytes, KeyTooLongError,
         TypeError, NoSpaceError, ReadOnlyError and ClosedError.
         """
-        if isinstance(prefixes, (str, bytes, bytearray, memoryview)) or not isinstance(prefixes, Iterable):
-            raise TypeError(f"prefixes must be a list or the like of prefixes, not {type(prefixes).__name__}")
-        return ForgetReport(**self._forget(keys, prefixes, checks.text(note, "note").encode()))
+        return ForgetReport(**self._forget(keys, prefixes_wanted(prefixes), checks.text(note, "note").encode()))
 
     def put_array(self, key: BytesLike, array: npt.ArrayLike) -> int:
         """Stores an array with its dtype and shape, as a .npy file; returns the version. ``get_array`` reads it.

@@ -22,12 +22,20 @@ named_values compact(cluster_object& self, bool whole, bool dry_run, unsigned th
   return dict_of(done);
 }
 
+named_values forget(cluster_object& self, many_bytes_like keys, many_bytes_like prefixes, const nb::bytes& note) {
+  const std::string why(note.c_str(), note.size());
+  const forget_request what{
+      .keys = strings_of(keys, "a key"), .prefixes = strings_of(prefixes, "a prefix"), .note = why};
+  return dict_of(run(*self.owner, [&](icecore::cluster& used) { return used.forget(what); }));
+}
+
 }  // namespace
 
 void bind_cluster_upkeep(cluster_class& cluster) {
   cluster
       .def("_compact", compact, nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"), nb::arg("compression"),
            nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+      .def("_forget", forget, nb::arg("keys"), nb::arg("prefixes"), nb::arg("note"))
       .def("_retention_dict",
            [](cluster_object& self) -> named_values {
              return dict_of(run(*self.owner, [](icecore::cluster& used) { return used.retention(); }));

@@ -243,12 +243,6 @@ any_list expired_ranges(store_object& self) {
   return all;
 }
 
-std::vector<std::string> strings_of(many_bytes_like given, const char* what) {
-  std::vector<std::string> all;
-  for (const nb::handle each : nb::iter(given)) all.emplace_back(bytes_argument(each.ptr(), what).bytes());
-  return all;
-}
-
 named_values forget(store_object& self, many_bytes_like keys, many_bytes_like prefixes, const nb::bytes& note) {
   store& used = self.owner->use();
   const std::string why(note.c_str(), note.size());
@@ -259,11 +253,7 @@ named_values forget(store_object& self, many_bytes_like keys, many_bytes_like pr
     const without_gil released(*self.owner);
     done = used.forget(what);
   }
-  nb::dict d;
-  d["up_to"] = done.up_to;
-  d["keys"] = done.keys;
-  d["tag"] = done.tag;
-  return d;
+  return dict_of(done);
 }
 
 }  // namespace

@@ -4,8 +4,12 @@
 #include <nanobind/nanobind.h>
 
 #include <chrono>
+#include <string>
+#include <vector>
 
+#include "arguments.hpp"
 #include "icecore/compaction.hpp"
+#include "icecore/forgetting.hpp"
 #include "icecore/retention.hpp"
 #include "python_types.hpp"
 
@@ -37,6 +41,21 @@ namespace icecore::python {
   d["daily"] = kept.daily;
   d["weekly"] = kept.weekly;
   return d;
+}
+
+[[nodiscard]] inline nb::dict dict_of(const forget_report& done) {
+  nb::dict d;
+  d["up_to"] = done.up_to;
+  d["keys"] = done.keys;
+  d["tag"] = done.tag;
+  return d;
+}
+
+/// What a caller gives in a list or the like. `what` is named in errors.
+[[nodiscard]] inline std::vector<std::string> strings_of(const many_bytes_like& given, const char* what) {
+  std::vector<std::string> all;
+  for (const nb::handle each : nb::iter(given)) all.emplace_back(bytes_argument(each.ptr(), what).bytes());
+  return all;
 }
 
 }  // namespace icecore::python

@@ -87,6 +87,14 @@ void a_cluster_is_packed_and_its_versions_expire_alike(void) {
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_compact(NULL, 0, 0, 1, 0, 0, NULL, NULL, NULL));
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_set_retention(cluster, NULL));
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_get_retention(cluster, NULL));
+  const icecore_bytes prefix = {"key ", 4};
+  icecore_forget_report gone;
+  gone.struct_size = sizeof gone;
+  OK(icecore_cluster_forget(cluster, NULL, 0, &prefix, 1, "a note", 6, &gone));
+  CHECK(gone.keys == (uint64_t)ranks && strcmp(gone.tag, "forgotten-1") == 0);
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_forget(cluster, NULL, 0, NULL, 0, NULL, 0, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_forget(cluster, NULL, 1, NULL, 0, NULL, 0, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_cluster_forget(NULL, NULL, 0, &prefix, 1, NULL, 0, NULL));
   OK(icecore_cluster_close(cluster));
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/checksum.hpp"
+#include "base/forget_tag.hpp"
 #include "base/raise.hpp"
 #include "pool/manifest/manifest.hpp"
 #include "pool/query/feed_places.hpp"
@@ -207,10 +208,10 @@ forget_report store_core::forget(const forget_request& what) {
   for (const std::string& key : known) {
     with_writer(*opened_, [&](auto& engine, const writer& w) { static_cast<void>(engine.remove(w, key)); });
   }
-  std::string note = std::to_string(known.size()) + (known.size() == 1 ? " key" : " keys");
-  if (!what.note.empty()) note.append(": ").append(what.note);
+  if (!what.tag) return report;
+  const std::string note = forget_tag_note(report.keys, what.note);
   for (std::uint64_t number = 1;; ++number) {
-    report.tag = "forgotten-" + std::to_string(number);
+    report.tag = forget_tag_name(number);
     if (tags().find(report.tag)) continue;
     try {
       static_cast<void>(tag({.name = report.tag, .note = note}));
