@@ -1,10 +1,14 @@
 // Scans of packed versions while others write keys of these: a key that was only packed has an entry then.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "icecore/changes.hpp"
 #include "icecore/icecore.hpp"
+#include "store/core.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -59,6 +63,30 @@ TEST_P(ScansOfPacked, changes_end_at_a_bound_that_is_written_meanwhile) {
 
 TEST_P(ScansOfPacked, ranges_end_at_a_bound_that_is_written_meanwhile) {
   shows_the_group_alone(store_.at(before_).range(group_));
+}
+
+/// Records of a batch have no stamp until it takes effect.
+TEST_P(ScansOfPacked, differences_show_packed_keys_of_a_batch_that_is_under_way) {
+  batch some;
+  some.insert(key_of('a', 1), "1");
+  some.insert(key_of('a', 2), "2");
+  store_.apply(some);
+  const detail::store_core& core = store_.core();
+  const link first = core.entry_of(key_of('a', 1));
+  const link second = core.entry_of(key_of('a', 2));
+  std::vector<std::pair<std::atomic<std::uint64_t>*, std::uint64_t>> stamps;
+  for (const link l : {first, second, core.records().at(first).batch()}) {
+    std::atomic<std::uint64_t>& stamp = core.records().at(l).header().stamp;
+    stamps.emplace_back(&stamp, stamp.exchange(0));
+  }
+  unsigned shown = 0;
+  for (const difference& each : store_.diff(before_, after_, group_)) {
+    EXPECT_EQ(each.key, key_of('a', shown));
+    EXPECT_EQ(each.after, "new");
+    ++shown;
+  }
+  for (const auto& [stamp, value] : stamps) stamp->store(value);
+  EXPECT_EQ(shown, keys);
 }
 
 TEST_P(ScansOfPacked, matches_end_at_a_bound_that_is_written_meanwhile) {

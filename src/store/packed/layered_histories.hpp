@@ -80,7 +80,11 @@ class layered_histories {
   [[nodiscard]] link start_of_change(link entry, version low, version high) const {
     if (!is_packed(entry)) {
       const link start = young_->start_of_change(entry, low, high);
-      if (start != null_link || young_->stamp_of(entry) <= high) return start;
+      if (start != null_link) return start;
+      // An entry of a batch that has not taken effect has no stamp: what is packed of its key decides. Once it has one,
+      // that is greater than `high` (H3).
+      const version first = young_->stamp_of(entry);
+      if (first != 0 && first <= high) return null_link;
     }
     const link then = is_packed(entry) ? packed_from(entry, high) : packed_at(at(entry).key(), high);
     return then == null_link || stamp_of(then) <= low ? null_link : then;
