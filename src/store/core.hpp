@@ -426,6 +426,22 @@ inline held_engine opened_store::hold() const {
   }
 }
 
+// Argument. `check` reads or moves the clock, and the version is closed then. A record of it was stamped with a clock
+// that was read before, while its writer was leased. So the engine in which it was written was the current one before
+// the version was closed (E1). If `found` still is the current one behind that, it is this engine or a later one: its
+// stack has the record. All these loads and stores are sequentially consistent. If it was replaced, records of the
+// version may lie in the next one alone; or the version may have expired there, when later ones were closed, so that
+// its engine lacks what no kept version shows. Then all begins anew.
+template <class Check>
+inline held_engine opened_store::hold_for(const Check& check) const {
+  for (;;) {
+    held_engine found = hold();
+    check(*found);
+    if (pins.are_on(*found) && !is_behind(*found)) [[likely]]
+      return found;
+  }
+}
+
 inline pin opened_store::take_pin() const { return hold().holds(); }
 
 }  // namespace icecore::detail

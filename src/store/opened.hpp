@@ -15,8 +15,8 @@
 //   E2. An engine lives as long as a pin that was taken on it. A pin is taken on the engine that is current when it is
 //       counted (current_pins.hpp); so who takes the pin first and asks it for the engine never meets one that is gone.
 //   E3. A reader's version is closed before the reader takes its pin. So all records of that version lie in the stack
-//   of
-//       the engine that it holds: what is written later, in another stack, belongs to later versions.
+//       of the engine that it holds: what is written later, in another stack, belongs to later versions. Who knows the
+//       version only by its number looks at the engine behind the clock: hold_for().
 //       In a process that is attached, another process replaces the engine, and this one follows: a call takes the pin,
 //       or leases a writer, and then looks whether the engine's generation is the current one (store/sharing/). So E1
 //       to E3 hold there, too.
@@ -93,6 +93,10 @@ class [[gnu::visibility("hidden")]] opened_store {
   /// A pin on the current engine.
   [[nodiscard, gnu::always_inline]] pin take_pin() const;
   [[nodiscard, gnu::always_inline]] held_engine hold() const;
+  /// An engine that has all of the versions that `check` closes or finds closed in an engine. `check` is called until
+  /// that engine was not replaced meanwhile; it throws if a version cannot be read (E3).
+  template <class Check>
+  [[nodiscard, gnu::always_inline]] held_engine hold_for(const Check& check) const;
   /// The current engine: for who has leased a writer (E1) and found that it is not behind, or knows that nothing
   /// replaces it.
   [[nodiscard]] store_core& current() const noexcept {

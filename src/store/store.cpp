@@ -136,8 +136,7 @@ std::optional<value> store::find(std::string_view key) const {
 }
 
 std::optional<value> store::find(std::string_view key, version at) const {
-  held_engine c = opened().hold();
-  c->check_readable(at);
+  held_engine c = opened().hold_for([&](const auto& core) { core.check_readable(at); });
   const auto found = with_engine(*c, [&](const auto& engine) { return engine.find(key, at); });
   return held(found, std::move(c));
 }
@@ -151,20 +150,19 @@ pin store::find_many(std::span<const std::string_view> keys, version at,
 
 pin store::find_many(std::span<const std::string_view> keys, std::span<const version> at,
                      std::span<std::optional<std::string_view>> out) const {
-  held_engine c = opened().hold();
   if (keys.size() != out.size() || keys.size() != at.size()) {
     raise(errc::invalid_argument, "find_many: {} keys, {} versions and room for {} answers; the three must be equal",
           keys.size(), at.size(), out.size());
   }
-  for (const version v : at) c->check_readable(v);
+  held_engine c = opened().hold_for([&](const auto& core) {
+    for (const version v : at) core.check_readable(v);
+  });
   with_engine(*c, [&](const auto& engine) { engine.find_many(keys, at.data(), 1, out); });
   return std::move(c).holds();
 }
 
 snapshot store::at(version closed) const {
-  held_engine c = opened().hold();
-  c->check_readable(closed);
-  return {std::move(c).holds(), closed};
+  return {opened().hold_for([&](const auto& core) { core.check_readable(closed); }).holds(), closed};
 }
 
 snapshot store::at(std::string_view tag_name) const {
@@ -181,8 +179,9 @@ snapshot store::at(std::chrono::system_clock::time_point time) const {
 }
 
 snapshot store::latest() const {
-  const version closed = opened().hold()->close_version();
-  return {opened().take_pin(), closed};  // behind that: this engine has all of the version (E3)
+  version closed = 0;
+  held_engine c = opened().hold_for([&](auto& core) { closed = core.close_version(); });
+  return {std::move(c).holds(), closed};
 }
 
 key_history store::history(std::string_view key) const {
@@ -198,9 +197,10 @@ pinned_list<std::string_view> store::keys(const key_bounds& bounds) const {
 }
 
 diff_range store::diff(version before, version after, key_bounds bounds) const {
-  held_engine c = opened().hold();
-  c->check_readable(before);
-  c->check_readable(after);
+  held_engine c = opened().hold_for([&](const auto& core) {
+    core.check_readable(before);
+    core.check_readable(after);
+  });
   return {std::move(c).holds(), before, after, std::move(bounds)};
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "icecore/changes.hpp"
 #include "icecore/feed.hpp"
 #include "icecore/icecore.hpp"
 #include "icecore/query.hpp"
@@ -77,6 +78,73 @@ TEST(CompactionOrder, feeds_miss_no_version_that_is_closed_while_the_engine_is_r
   readers.end();
   EXPECT_EQ(gaps, 0U);
   EXPECT_GT(told, 0U);
+}
+
+/// What a thread meets that is interrupted between its two looks: at the engine, and at the clock.
+TEST(CompactionOrder, who_finds_a_version_closed_holds_an_engine_that_has_all_of_it) {
+  const scratch folder(place::tmpfs);
+  store s(folder / "packed.ice", opening());
+  s.insert("key", "before");
+  version v = 0;
+  const detail::held_engine found = s.opened().hold_for([&](const detail::store_core& core) {
+    if (v == 0) {
+      EXPECT_TRUE(s.compact().packed);
+      s.insert("key", "behind");
+      v = s.tag();
+    }
+    core.check_readable(v);
+  });
+  const auto value = detail::with_engine(*found, [&](const auto& engine) { return engine.find("key", v); });
+  EXPECT_EQ(value, "behind");
+}
+
+TEST(CompactionOrder, the_newest_version_has_not_expired_in_the_engine_that_is_held) {
+  const scratch folder(place::tmpfs);
+  store s(folder / "packed.ice", opening());
+  s.set_retention({.newest = 1});
+  s.insert("key", "first");
+  version newest = 0;
+  unsigned calls = 0;
+  const detail::held_engine found = s.opened().hold_for([&](detail::store_core& core) {
+    newest = core.close_version();
+    if (++calls > 1) return;
+    s.insert("key", "second");
+    s.tag();
+    EXPECT_GT(s.compact().records_dropped, 0U);
+  });
+  EXPECT_FALSE(s.is_expired(newest));
+  const auto value = detail::with_engine(*found, [&](const auto& engine) { return engine.find("key", newest); });
+  EXPECT_EQ(value, "second");
+}
+
+/// The reader asks for the open version behind many closed ones: while these are checked, it may be closed.
+TEST(CompactionOrder, a_version_that_is_closed_while_it_is_asked_for_shows_all_of_it) {
+  const scratch folder(place::tmpfs);
+  store s(folder / "packed.ice", opening());
+  s.insert("key", "0");
+  const version first = s.tag();
+  helpers others;
+  others.repeat([&] { static_cast<void>(s.compact()); });
+  others.repeat([&] {
+    s.insert("key", std::to_string(s.clock()));
+    s.tag();
+  });
+  constexpr std::size_t many = 20'000;
+  const std::vector<std::string_view> keys(many, "key");
+  std::vector<std::optional<std::string_view>> out(many);
+  std::vector<version> at(many, first);
+  unsigned shown = 0;
+  for (unsigned n = 0; n < 2000; ++n) {
+    at.back() = s.clock() + n % 4;
+    try {
+      const pin holds = s.find_many(keys, at, out);
+      ++shown;
+      ASSERT_EQ(out.back(), *s.find("key", at.back()));  // as any later reader
+    } catch (const error& e) {
+      ASSERT_EQ(e.code(), errc::version_not_closed);
+    }
+  }
+  EXPECT_GT(shown, 0U);
 }
 
 TEST(CompactionOrder, feeds_find_what_is_written_where_a_range_of_before_began) {

@@ -191,8 +191,7 @@ std::optional<result_number> change_range::max(const filter& condition, std::str
 }
 
 change_range store::changes(version after, version up_to, key_bounds bounds) const {
-  auto c = opened().hold();
-  c->check_all_readable(after, up_to);
+  auto c = opened().hold_for([&](const auto& core) { core.check_all_readable(after, up_to); });
   if (up_to < after) {
     raise(errc::invalid_argument, "changes after version {} up to version {}: the second must not be smaller", after,
           up_to);

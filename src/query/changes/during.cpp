@@ -107,8 +107,7 @@ bool stretch_range::at_end() const noexcept { return walk_ == nullptr || walk_->
 const stretch& stretch_range::current() const noexcept { return walk_->found[walk_->position]; }
 
 stretch_range store::during(const filter& condition, version from, version up_to, key_bounds bounds) const {
-  auto c = opened().hold();
-  c->check_all_readable(from, up_to);
+  auto c = opened().hold_for([&](const auto& core) { core.check_all_readable(from, up_to); });
   if (up_to < from) {
     raise(errc::invalid_argument, "versions from {} to {}: the second must not be smaller", from, up_to);
   }

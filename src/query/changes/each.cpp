@@ -206,8 +206,9 @@ std::vector<std::optional<result_number>> many_versions::max(const filter& condi
 }
 
 many_versions store::each(std::vector<version> versions) const {
-  auto c = opened().hold();
-  for (const version v : versions) c->check_readable(v);
+  auto c = opened().hold_for([&](const auto& core) {
+    for (const version v : versions) core.check_readable(v);
+  });
   return {std::move(c).holds(), std::move(versions)};
 }
 

@@ -48,8 +48,8 @@ std::optional<std::uint64_t> current_pins::renew_for(const store_core& core, pin
   memory_ = std::move(views_lead_into);
   older_.push_back({number_, newest_.load(std::memory_order_relaxed), since_});
   since_ = now_in(core);  // before the table is the newest one: its pins are taken later
-  // release: what the caller did before
-  newest_.store(&next, std::memory_order_release);
+  // release: what the caller did before; seq_cst: pairs with are_on()
+  newest_.store(&next, std::memory_order_seq_cst);
   ++number_;
   if (!all_threads_barrier()) return std::nullopt;
   return number_;

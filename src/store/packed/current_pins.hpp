@@ -53,6 +53,12 @@ class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers
       newest->release();
     }
   }
+  /// Whether pins that are taken now are on this engine, of which the caller has a pin.
+  [[nodiscard, gnu::always_inline]] bool are_on(const store_core& core) const noexcept {
+    // seq_cst: behind the clock that the caller has read (opened_store::hold_for). A table that is used again meanwhile
+    // is of another engine, or of this one once more: then the answer holds later.
+    return newest_.load(std::memory_order_seq_cst)->core() == &core;
+  }
   /// From now on pins are on this engine. Returns the number of its first table, as renew(). Throws std::bad_alloc.
   std::optional<std::uint64_t> replace(const store_core& core, pin_table::memory views_lead_into);
   /// When the oldest table that counts a pin began: its pins were taken then, or later.

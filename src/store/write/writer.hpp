@@ -218,8 +218,8 @@ class writer_set {
   /// The number of the young generation that takes the writes, as of now; for who has leased a writer, until the lease
   /// ends (W5).
   [[nodiscard, gnu::always_inline]] std::uint64_t generation() const noexcept {
-    // acquire: who sees the number sees what was prepared for it
-    return shared_->generation.load(std::memory_order_acquire);
+    // acquire: who sees the number sees what was prepared for it; seq_cst: who looks behind the clock (E3)
+    return shared_->generation.load(std::memory_order_seq_cst);
   }
   /// The number of this process among those that ever shared the store.
   [[nodiscard]] unsigned process() const noexcept { return process_; }
