@@ -333,7 +333,7 @@ class store {
   /// the next opening. All up to the report's `up_to` is durable, as after sync(). With the index `persistent` the
   /// young generation then has an index in memory until the store is opened again. One call at a time; others wait.
   /// In a store that processes share: for the process that opened it (errc::invalid_argument in others); all others go
-  /// on as its threads do.
+  /// on as its threads do. Functions that it calls cannot call it again: errc::invalid_argument.
   compaction_report compact(const compaction_options& how = {});
   /// Automatic compaction (options::compaction) rests until it is resumed: at once, or when the extent that is being
   /// made is written. Nothing happens if the store has none.

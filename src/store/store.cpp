@@ -7,6 +7,7 @@
 
 #include "base/raise.hpp"
 #include "store/engine.hpp"
+#include "store/packed/compacting/compaction_turn.hpp"
 #include "store/packed/retention/expiry.hpp"
 
 namespace icecore {
@@ -72,14 +73,14 @@ version store::tag(const tag_options& label) { return opened().hold()->tag(label
 void store::skip_to(version open) { opened().hold()->skip_to(open); }
 void store::lose(const version_ranges& versions) {
   opened().check_usable();
-  const std::scoped_lock no_compaction(opened().compacting);
+  const detail::compaction_turn no_compaction(opened());
   opened().hold()->lose(versions);
 }
 void store::sync() { opened().hold()->sync(); }
 forget_report store::forget(const forget_request& what) { return opened().hold()->forget(what); }
 void store::expire(std::span<const version_range> versions) {
   opened().check_usable();
-  const std::scoped_lock no_compaction(opened().compacting);
+  const detail::compaction_turn no_compaction(opened());
   opened().hold()->expire(versions);
 }
 void store::set_retention(const icecore::retention& which) { opened().hold()->set_retention(which); }

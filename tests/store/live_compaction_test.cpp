@@ -400,6 +400,32 @@ TEST(LiveCompactionRefused, by_a_reader_and_with_options_that_mean_nothing) {
   expect_error(errc::read_only, "for reading only", [&] { static_cast<void>(reader.compact()); });
 }
 
+TEST(LiveCompactionRefused, within_a_function_that_it_calls) {
+  const scratch folder(place::tmpfs);
+  store s(folder / "open.ice");
+  store other(folder / "other.ice");
+  for (store* each : {&s, &other}) {
+    each->insert("key", "1");
+    each->tag();
+    each->insert("key", "2");
+    each->tag();
+  }
+  const std::vector<version_range> first{{1, 2}};
+  unsigned calls = 0;
+  compaction_options how;
+  how.on_progress = [&](const progress&) {
+    ++calls;
+    expect_error(errc::invalid_argument, "called by compact()", [&] { static_cast<void>(s.compact()); });
+    expect_error(errc::invalid_argument, "called by compact()", [&] { s.expire(first); });
+    expect_error(errc::invalid_argument, "called by compact()", [&] { s.lose({}); });
+    static_cast<void>(other.compact());
+  };
+  EXPECT_TRUE(s.compact(how).packed);
+  EXPECT_GT(calls, 0U);
+  s.insert("key", "3");
+  EXPECT_TRUE(s.compact().packed);
+}
+
 TEST(LiveCompactionRetention, keeps_what_a_query_needs_that_was_made_before_and_expires_the_rest) {
   const scratch folder(place::tmpfs);
   store s(folder / "store.ice");

@@ -34,6 +34,7 @@
 #include "pool/query/query_space.hpp"
 #include "store/engine.hpp"
 #include "store/open/opening.hpp"
+#include "store/packed/compacting/compaction_turn.hpp"
 #include "store/packed/compacting/packing.hpp"
 #include "store/packed/compacting/slow_writers.hpp"
 #include "store/packed/retention/holds.hpp"
@@ -376,7 +377,7 @@ compaction_report opened_store::compact(const compaction_options& how) {
 compaction_report opened_store::compact(const compaction_options& how, pace& slow, compacts why) {
   check(how);
   check_usable();
-  const std::scoped_lock one_at_a_time(compacting);
+  const compaction_turn one_at_a_time(*this);
   constexpr unsigned tries = 3;
   for (unsigned n = 1;; ++n) {
     held_engine now = hold();
