@@ -394,7 +394,7 @@ def test_a_store_gets_another_index_and_holds_what_it_held(path):
             assert (reported.index, reported.recovered_instantly) == (index, index == "persistent")
             assert (reported.keys, reported.tags) == (1000, 1)
             assert store[b"7"] == b"second" and store.at(tag="one")[b"7"] == b"first"
-    with pytest.raises(icecore.InvalidArgumentError, match="read_write"):
+    with pytest.raises(icecore.InvalidArgumentError, match=r"changing the index needs mode 'a' or 'r\+'$"):
         open_store(path, "r", index="persistent", change_index=True)
 
 
