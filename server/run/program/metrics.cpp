@@ -3,6 +3,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -27,6 +28,67 @@ std::string_view grpc_status_name(int status) noexcept {
   const auto index = static_cast<std::size_t>(status);
   return status >= 0 && index < std::size(names) ? names[index] : "UNKNOWN";
 }
+
+/// A number that some databases have and others have not: null is not told.
+template <typename Number>
+std::optional<double> told(const std::optional<Number>& number) {
+  return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+}
+std::optional<double> told(std::uint64_t number) { return static_cast<double>(number); }
+std::optional<double> told(bool is) { return is ? 1 : 0; }
+
+struct database_number {
+  const char* what;
+  std::optional<double> (*of)(const service::database_status&);
+};
+
+/// What icecore_database tells, in the order of docs/operations.md.
+constexpr database_number database_numbers[] = {
+    {"keys", [](const service::database_status& is) { return told(is.statistics.keys); }},
+    {"records", [](const service::database_status& is) { return told(is.statistics.records); }},
+    {"tags", [](const service::database_status& is) { return told(is.statistics.tags); }},
+    {"newest_version", [](const service::database_status& is) { return told(is.newest); }},
+    {"durable_version", [](const service::database_status& is) { return told(is.durable); }},
+    {"compacted_version", [](const service::database_status& is) { return told(is.compacted); }},
+    {"leases", [](const service::database_status& is) { return told(is.leases); }},
+    {"watches", [](const service::database_status& is) { return told(is.watches); }},
+    {"waiting", [](const service::database_status& is) { return told(is.waiting); }},
+    {"file_bytes", [](const service::database_status& is) { return told(is.statistics.file_bytes); }},
+    {"free_bytes", [](const service::database_status& is) { return told(is.statistics.free_bytes); }},
+    {"used_bytes", [](const service::database_status& is) { return told(is.statistics.used_bytes); }},
+    {"live_bytes", [](const service::database_status& is) { return told(is.statistics.live_bytes); }},
+    {"garbage_bytes", [](const service::database_status& is) { return told(is.statistics.garbage_bytes); }},
+    {"waiting_bytes", [](const service::database_status& is) { return told(is.statistics.waiting_bytes); }},
+    {"index_bytes", [](const service::database_status& is) { return told(is.statistics.index_bytes); }},
+    {"packed_keys", [](const service::database_status& is) { return told(is.statistics.packed_keys); }},
+    {"packed_records", [](const service::database_status& is) { return told(is.statistics.packed_records); }},
+    {"packed_bytes", [](const service::database_status& is) { return told(is.statistics.packed_bytes); }},
+    {"packed_inflated_bytes",
+     [](const service::database_status& is) { return told(is.statistics.packed_inflated_bytes); }},
+    {"strata", [](const service::database_status& is) { return told(is.statistics.strata); }},
+    {"block_cache_bytes", [](const service::database_status& is) { return told(is.statistics.block_cache_bytes); }},
+    {"block_cache_hits", [](const service::database_status& is) { return told(is.statistics.block_cache_hits); }},
+    {"block_cache_misses", [](const service::database_status& is) { return told(is.statistics.block_cache_misses); }},
+    {"compactions", [](const service::database_status& is) { return told(is.statistics.compactions); }},
+    {"compaction_failed",
+     [](const service::database_status& is) { return told(!is.statistics.compaction_failure.empty()); }},
+    {"pins", [](const service::database_status& is) { return told(is.statistics.pins); }},
+    {"oldest_pin_version", [](const service::database_status& is) { return told(is.statistics.oldest_pin); }},
+    {"oldest_pin_seconds",
+     [](const service::database_status& is) {
+       return is.statistics.oldest_pin ? std::optional(is.statistics.oldest_pin_seconds) : std::nullopt;
+     }},
+    {"oldest_held_version", [](const service::database_status& is) { return told(is.statistics.oldest_held); }},
+    {"given_bytes", [](const service::database_status& is) { return told(is.statistics.given_bytes); }},
+    {"written_bytes", [](const service::database_status& is) { return told(is.statistics.written_bytes); }},
+    {"write_amplification",
+     [](const service::database_status& is) {
+       return is.statistics.given_bytes == 0 ? std::nullopt : std::optional(is.statistics.write_amplification());
+     }},
+    {"recovered_from_crash",
+     [](const service::database_status& is) { return told(is.statistics.recovered_from_crash); }},
+    {"recovered_instantly", [](const service::database_status& is) { return told(is.statistics.recovered_instantly); }},
+};
 
 class grpc_observer final : public doors::call_observer {
  public:
@@ -57,8 +119,9 @@ class grpc_observer final : public doors::call_observer {
 
 }  // namespace
 
-server_metrics::server_metrics()
-    : call_seconds_(&prometheus::BuildHistogram()
+server_metrics::server_metrics(std::chrono::nanoseconds database_interval)
+    : database_interval_(database_interval),
+      call_seconds_(&prometheus::BuildHistogram()
                          .Name("icecore_call_seconds")
                          .Help("The time from a call's arrival to its end, by door and operation")
                          .Register(registry_)),
@@ -88,13 +151,14 @@ server_metrics::server_metrics()
                    "closed_unread (calls whose message took longer than read_limit) and cut_stalled (calls whose "
                    "client did not read)")
                .Register(registry_)),
-      databases_(&prometheus::BuildGauge()
-                      .Name("icecore_database")
-                      .Help("Numbers of each database, by name and what: keys, records, tags, used_bytes, file_bytes, "
-                            "newest_version, durable_version, compacted_version, leases, watches, waiting, pins; "
-                            "recovered_from_crash (1: the server before was killed), recovered_instantly (1: opening "
-                            "did not read the records)")
-                      .Register(registry_)),
+      databases_(
+          &prometheus::BuildGauge()
+               .Name("icecore_database")
+               .Help("Numbers of each database, by name and what, which docs/operations.md tells one by one: keys, "
+                     "records, tags, versions, leases, watches, waiting transactions and pins; bytes of the file, "
+                     "of what is live, garbage, waiting, packed, given and written; strata, compactions; how it "
+                     "was recovered")
+               .Register(registry_)),
       database_sick_(&prometheus::BuildGauge()
                           .Name("icecore_database_not_ready")
                           .Help("1 for a database that is not served as it should be")
@@ -187,7 +251,7 @@ void server_metrics::refresh(service::service& from) {
     set_refused(service::kept_limit_names[i], from.refused().of(static_cast<service::kept_limit>(i)));
   }
   const auto now = std::chrono::steady_clock::now();
-  if (refreshed_ != std::chrono::steady_clock::time_point() && now - refreshed_ < database_interval) return;
+  if (refreshed_ != std::chrono::steady_clock::time_point() && now - refreshed_ < database_interval_) return;
   refreshed_ = now;
   refresh_databases(from);
 }
@@ -207,6 +271,21 @@ std::string server_metrics::text(const seen_databases& seen) const {
   return prometheus::TextSerializer().Serialize(all);
 }
 
+void server_metrics::set_database_number(const std::string& database, const char* what, std::optional<double> number) {
+  const auto known = database_gauges_.find({database, what});
+  if (!number) {
+    if (known == database_gauges_.end()) return;
+    databases_->Remove(known->second);
+    database_gauges_.erase(known);
+  } else if (known != database_gauges_.end()) {
+    known->second->Set(*number);
+  } else {
+    prometheus::Gauge& made = databases_->Add({{"database", database}, {"what", what}});
+    made.Set(*number);
+    database_gauges_.emplace(std::pair(database, what), &made);
+  }
+}
+
 void server_metrics::refresh_databases(service::service& from) {
   const service::principal everybody = service::principal::anyone();
   std::set<std::string> there;
@@ -215,25 +294,9 @@ void server_metrics::refresh_databases(service::service& from) {
     try {
       const auto database = from.find_database(everybody, settings.name);
       const service::database_status is = database->status();
-      const auto set = [&](const char* what, std::uint64_t number) {
-        auto& known = database_gauges_[{settings.name, what}];
-        if (known == nullptr) known = &databases_->Add({{"database", settings.name}, {"what", what}});
-        known->Set(static_cast<double>(number));
-      };
-      set("keys", is.statistics.keys);
-      set("records", is.statistics.records);
-      set("tags", is.statistics.tags);
-      set("used_bytes", is.statistics.used_bytes);
-      set("file_bytes", is.statistics.file_bytes);
-      set("newest_version", is.newest);
-      set("durable_version", is.durable);
-      set("compacted_version", is.compacted);
-      set("leases", is.leases);
-      set("watches", is.watches);
-      set("waiting", is.waiting);
-      set("pins", is.statistics.pins);
-      set("recovered_from_crash", is.statistics.recovered_from_crash ? 1 : 0);
-      set("recovered_instantly", is.statistics.recovered_instantly ? 1 : 0);
+      for (const database_number& each : database_numbers) {
+        set_database_number(settings.name, each.what, each.of(is));
+      }
     } catch (const icecore::error&) {  // it is not served, which the other numbers tell, or was dropped meanwhile
     }
   }

@@ -6,8 +6,9 @@
 //   const std::string text = metrics.text(seen);                   // in the format of Prometheus
 //
 // The numbers of calls and limits are those of counters that the calls themselves move. The numbers of databases are
-// asked for when somebody reads /metrics, once in `database_interval` at most: each costs some milliseconds.
-// Threads: any may call anything. Lifetime: the service that was asked about must live during refresh().
+// asked for when somebody reads /metrics, once in `database_interval` at most: each costs some milliseconds. A number
+// that a database has not, such as the version of its oldest pin where there is none, is not told. Threads: any may
+// call anything. Lifetime: the service that was asked about must live during refresh().
 #pragma once
 
 #include <prometheus/counter.h>
@@ -21,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
@@ -35,7 +37,7 @@ namespace icecore::server {
 
 class server_metrics {
  public:
-  server_metrics();
+  explicit server_metrics(std::chrono::nanoseconds database_interval = std::chrono::seconds(5));
   server_metrics(const server_metrics&) = delete;
   server_metrics& operator=(const server_metrics&) = delete;
 
@@ -72,13 +74,13 @@ class server_metrics {
   [[nodiscard]] std::string text(const seen_databases& seen) const;
 
  private:
-  static constexpr std::chrono::seconds database_interval{5};
-
   void set_limit(const service::gauge& of);
   void set_settings(const service::limits& are);
   void set_refused(std::string_view limit, std::uint64_t by_service);
   void refresh_databases(service::service& from);
+  void set_database_number(const std::string& database, const char* what, std::optional<double> number);
 
+  const std::chrono::nanoseconds database_interval_;
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Histogram>* call_seconds_;
   prometheus::Family<prometheus::Counter>* calls_;
