@@ -12,8 +12,8 @@ from spack.package import *
 
 
 class Icecore(CMakePackage):
-    """An ordered key-value store that keeps every version: a library for C++, C, Fortran and Python, a command, clusters
-    over MPI, and a server."""
+    """An ordered key-value store that keeps every version: a library for C++, C and Fortran, a command, clusters over MPI,
+    and a server."""
 
     homepage = "https://hal.science/hal-03598396"
 
