@@ -6,6 +6,7 @@ it, as put_array stores them: the state "model" with the tensor "layer1.weight" 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import warnings
@@ -98,7 +99,8 @@ def _described(given: Any, path: str, found: dict[str, npt.NDArray[Any]]) -> dic
     if isinstance(given, np.generic):
         return {"scalar": _added(np.asarray(given), path, found)}
     if isinstance(given, np.ndarray) or hasattr(given, "__dlpack__"):
-        array, dtype = _array_of(given)
+        with _named(path):
+            array, dtype = _array_of(given)
         return {"array": _added(array, path, found), **dtype}
     if isinstance(given, Mapping):
         pairs = [[_item_name(item, path), _described(part, _below(path, item), found)] for item, part in given.items()]
@@ -136,12 +138,21 @@ def _differing(saved: set[object], given: set[object]) -> str:
 def _added(given: Any, path: str, found: dict[str, npt.NDArray[Any]]) -> str:
     if path in found:
         raise InvalidArgumentError(f"two parts of the state would have the key {path!r}: rename one of them")
-    try:
+    with _named(path):
         arrays.require_storable(given)
-    except (TypeError, ValueError) as e:
-        raise type(e)(f"the state's {path!r}: {e}") from None
     found[path] = np.asarray(given)
     return path
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Errors say which part of the state they are about."""
+    try:
+        yield
+    except (TypeError, ValueError) as e:
+        # other classes may not be made of a text: JAX's are made of the tracer
+        kind = type(e) if type(e) in (TypeError, ValueError, InvalidArgumentError) else TypeError
+        raise kind(f"the state's {path!r}: {e}") from None
 
 
 def _array_of(given: Any) -> tuple[Any, dict[str, str]]:
@@ -156,14 +167,20 @@ def _array_of(given: Any) -> tuple[Any, dict[str, str]]:
 def array_of_tensor(given: Any, path: str) -> tuple[npt.NDArray[Any], dict[str, str]]:
     """A tensor's array; and its dtype, where NumPy has none like it: then the array's items are of its size."""
     torch = sys.modules["torch"]
+    if given.layout != torch.strided or given.is_quantized or given.is_nested:
+        raise TypeError(f"the state's {path!r} is a sparse, quantized or nested tensor: store its parts as tensors")
+    if given.is_meta:
+        raise TypeError(f"the state's {path!r} is on the device 'meta', which holds no values: store it once it has some")
+    if hasattr(given, "full_tensor"):
+        raise TypeError(
+            f"the state's {path!r} is spread over processes: store it by icecore.torch.checkpoint, or its full_tensor()"
+        )
     plain = given.detach().cpu()
-    if plain.layout != torch.strided or plain.is_quantized:
-        raise TypeError(f"the state's {path!r} is a sparse or quantized tensor: store its parts as tensors")
     plain = plain.resolve_conj().resolve_neg()
     try:
         return plain.numpy(), {}
     except TypeError:
-        items = {1: torch.uint8, 2: torch.int16}.get(plain.element_size())
+        items = {1: torch.uint8, 2: torch.int16, 4: torch.int32}.get(plain.element_size())
         if items is None:
             raise TypeError(f"the state's {path!r} has dtype {plain.dtype}, which bytes cannot hold") from None
         return plain.contiguous().view(items).numpy(), {"dtype": str(plain.dtype).removeprefix("torch.")}
