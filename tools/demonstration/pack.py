@@ -160,7 +160,7 @@ def run(arguments):
             seen = packing.compare_beside(loader)
         packing.compare("at the end, and the newest", packing.newer[-1])
     print(f"  icecore verify: {output_of(packing.icecore, 'verify', packing.store).strip().splitlines()[-1].split(': ', 1)[-1]}")
-    beside = f"and beside the process that loaded on ({len(seen)}x)" if seen else "(the process that loaded on had ended before one could be read)"
+    beside = f"and beside the process that loaded on ({len(seen)}x)" if seen else "and begun beside the process that loaded on, which was done first"
     print(f"  {len(packing.drawn)} snapshots are git's before packing, after it, {beside} (--seed {arguments.seed})")
     return 0
 
