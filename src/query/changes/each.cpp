@@ -145,6 +145,7 @@ std::vector<std::uint64_t> many_versions::count(const filter& condition, unsigne
     counts[v] = now;
   }
   std::vector<std::uint64_t> answer;
+  answer.reserve(place_.size());
   for (const std::size_t p : place_) answer.push_back(counts[p]);
   return answer;
 }

@@ -27,8 +27,8 @@
 #include <optional>
 #include <vector>
 
+#include "icecore/options.hpp"
 #include "icecore/pin.hpp"
-#include "icecore/version.hpp"
 #include "store/read/pin_table.hpp"
 #include "stratum/frames/frame_cache.hpp"
 
