@@ -129,6 +129,15 @@ const char* extent::block_fails(std::uint32_t i) const noexcept {
       (fence_.goes_on(i + 1) ? last != fence_.separator(i + 1) : last >= fence_.separator(i + 1))) {
     return "the block's last key is not where the fence says";
   }
+  if (i + 1 < fence_.blocks() && fence_.goes_on(i + 1)) {
+    // A greater number would lead who seeks this block's last records past them, a smaller one to where they are not.
+    version oldest = 0;
+    b.for_each_of(b.keys() - 1, version_max, [&](const packed_record& r) {
+      oldest = r.stamped;
+      return true;
+    });
+    if (fence_.newest(i + 1) != oldest - 1) return "the block's last version is not where the fence says";
+  }
   return nullptr;
 }
 

@@ -187,6 +187,46 @@ TEST_P(DamagedExtents, a_forged_extent_is_refused_or_read_within_its_bytes) {
   }
 }
 
+/// Where the newest version of a block that goes on with a key stands in a plain extent; 0: none goes on.
+std::size_t newest_of_one_that_goes_on(std::span<const std::byte> bytes, const extent& e) {
+  for (std::uint32_t i = 1; i < e.blocks(); ++i) {
+    if (!e.goes_on(i)) continue;
+    std::uint64_t heads = e.blocks();
+    for (std::uint64_t count = heads; count > format::fence_fanout; heads += count) {
+      count = (count + format::fence_fanout - 1) / format::fence_fanout;
+    }
+    return e.header().fence_at + (heads + i) * sizeof(version);
+  }
+  EXPECT_FALSE(bytes.empty());
+  return 0;
+}
+
+TEST(ForgedFences, a_block_that_would_begin_with_other_versions_is_named) {
+  histories_model model;
+  for (version v = 200; v > 0; v -= 4) model["deep"].emplace_back(v, "value " + std::to_string(v));
+  for (const bool higher : {true, false}) {
+    packed p = pack_as(form::plain, model, 300);
+    std::size_t at = 0;
+    {
+      const extent sound = p.open();
+      at = newest_of_one_that_goes_on(p.bytes, sound);
+      ASSERT_NE(at, 0U);
+      sound.verify([](std::string_view what, std::uint64_t) { ADD_FAILURE() << what; });
+    }
+    version newest;
+    std::memcpy(&newest, p.bytes.data() + at, sizeof newest);
+    const version forged = higher ? newest + 2 : newest - 2;  // still in order with those of other blocks
+    std::memcpy(p.bytes.data() + at, &forged, sizeof forged);
+    seal_plain(p.bytes, p.seed);
+    const extent e = p.open();
+    std::vector<std::string> named;
+    e.verify([&](std::string_view what, std::uint64_t) { named.emplace_back(what); });
+    EXPECT_THAT(named, testing::Contains("the block's last version is not where the fence says")) << higher;
+    // Who walks over the history comes to the block that does not fit, and is told.
+    EXPECT_THROW(e.for_each_of("deep", version_max, [](const packed_record&) { return true; }), error) << higher;
+  }
+}
+
 std::vector<shape> shapes_but(std::initializer_list<std::string_view> left_out) {
   std::vector<shape> some;
   for (const shape& s : shapes()) {
