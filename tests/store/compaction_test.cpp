@@ -146,6 +146,22 @@ TEST_P(Compaction, keeps_conditions_and_removals_right_over_packed_versions) {
   EXPECT_EQ(s.find("there", since)->bytes(), "1");
 }
 
+TEST_P(Compaction, of_a_key_lets_a_batch_add_one_record_to_its_history) {
+  {
+    store s(path_, opening());
+    s.insert("there", "1");
+  }
+  static_cast<void>(compact(path_, opening()));
+  store s(path_, opening());
+  batch both;  // over the persistent index each key is entered first, without a value
+  both.insert("there", "2");
+  both.insert("other", "2");
+  s.apply(both);
+  std::string shown;
+  for (const change& c : s.history("there")) shown.append(c.value.value_or("removed")).append(" ");
+  EXPECT_EQ(shown, "2 1 ");
+}
+
 TEST_P(Compaction, lets_one_of_several_threads_remove_a_packed_key) {
   constexpr unsigned keys = 200;
   {
