@@ -55,5 +55,5 @@ def fuzzed():
     """The fuzzers that a check builds and runs: every third one, others with each commit. Those of the server are not among
     them, as it is not built with sanitizers."""
     targets = ("pool_image", "filter_text", "wire_format", "operations", "filter_stored", "wire_requests", "dump",
-               "packed_records")
+               "packed_records", "manifest")
     return targets[COMMIT % 3 :: 3]
