@@ -334,7 +334,7 @@ TEST_P(PackedRepair, gives_the_truth_or_says_what_is_lost_wherever_a_bit_is_flip
   for_each_place(places, [&](std::size_t at) {
     try {
       static_cast<void>(repaired(flipped(sound_, at, static_cast<unsigned>(at % 8))));
-    } catch (const error& failure) {  // what leads to all extents has no second copy
+    } catch (const error& failure) {  // the header of the manifest's segment has no second copy
       const bool is_manifest =
           failure.code() == errc::damaged && failure.message().find("(manifest)") != std::string::npos;
       promise(is_manifest, [&] { return "repair fails with " + failure.message(); });
@@ -470,11 +470,62 @@ TEST_P(ForgottenRepair, names_a_request_that_is_damaged_as_do_verify_and_compact
   EXPECT_FALSE(store(path_, opening()).find(secret, 1));
 }
 
-TEST_P(PackedRepair, refuses_a_store_whose_manifest_is_damaged_and_says_why) {
+TEST_P(PackedRepair, loses_nothing_where_one_copy_of_the_manifest_is_intact) {
   fill();
-  write_file(path_, flipped(sound_, packing_of().segment + sizeof(format::segment_header) + 3, 0));
-  expect_error(errc::damaged, "(manifest)", [&] { repair({.from = path_, .to = repaired_}); });
-  EXPECT_FALSE(std::filesystem::exists(repaired_));
+  const manifest packing = packing_of();
+  const std::size_t slot = format::manifest_anchor_offset + packing.number % 2 * sizeof(format::manifest_slot);
+  const std::size_t first = link_offset(packing.segment) + sizeof(format::segment_header);
+  const std::size_t end = link_offset(packing.segment) + format::granule_size;
+  const std::size_t size = packing.extents.size() * sizeof(format::named_extent);
+  const std::size_t copied_slot = end - sizeof(format::manifest_slot);
+  const std::pair<std::size_t, std::size_t> parts[] = {{slot, sizeof(format::manifest_slot)},
+                                                       {first, size},
+                                                       {copied_slot - size, size},
+                                                       {copied_slot, sizeof(format::manifest_slot)}};
+  for (const auto& [begin, bytes] : parts) {
+    for (const std::size_t at : {begin, begin + bytes / 2, begin + bytes - 1}) {
+      const repair_report report = repaired(flipped(sound_, at, 3));
+      EXPECT_TRUE(report.complete()) << at << text_of(report);
+      ASSERT_EQ(report.repaired.size(), 1U) << at << text_of(report);
+      EXPECT_EQ(report.repaired.front().structure, "manifest");
+      const auto found = verify_file(path_);
+      ASSERT_EQ(found.damages.size(), 1U) << at;
+      EXPECT_EQ(found.damages.front().structure, "manifest");
+      EXPECT_EQ(store(path_, opening()).find("deep")->bytes(), "newest");
+    }
+  }
+  std::string both = flipped(flipped(sound_, slot + 20, 3), first + 1, 2);  // one of each: together all is there
+  EXPECT_TRUE(repaired(both).complete());
+  EXPECT_EQ(verify_file(path_).damages.size(), 2U);
+}
+
+TEST_P(PackedRepair, refuses_a_store_of_whose_manifest_no_copy_is_intact_and_says_what_is_lost) {
+  fill();
+  const manifest packing = packing_of();
+  const std::size_t first = link_offset(packing.segment) + sizeof(format::segment_header);
+  const std::size_t end = link_offset(packing.segment) + format::granule_size;
+  const std::size_t size = packing.extents.size() * sizeof(format::named_extent);
+  const std::size_t slot = format::manifest_anchor_offset + packing.number % 2 * sizeof(format::manifest_slot);
+  const std::size_t copied_slot = end - sizeof(format::manifest_slot);
+  for (const auto& [one, other] :
+       {std::pair(first + 3, copied_slot - size + 3), std::pair(slot + 9, copied_slot + 9)}) {
+    write_file(path_, flipped(flipped(sound_, one, 0), other, 0));
+    expect_error(errc::damaged, "(manifest)", [&] { repair({.from = path_, .to = repaired_}); });
+    expect_error(errc::damaged, "which versions have expired, is not known: restore a checkpoint",
+                 [&] { repair({.from = path_, .to = repaired_}); });
+    EXPECT_FALSE(std::filesystem::exists(repaired_));
+  }
+}
+
+TEST_P(PackedRepair, reads_a_manifest_that_has_no_second_copy) {
+  fill();
+  const std::size_t end = link_offset(packing_of().segment) + format::granule_size;
+  std::string old = sound_;  // as an older icecore has written it
+  const std::size_t copy = sizeof(format::manifest_slot) + packing_of().extents.size() * sizeof(format::named_extent);
+  std::fill_n(old.begin() + static_cast<std::ptrdiff_t>(end - copy), copy, '\0');
+  const repair_report report = repaired(old);
+  EXPECT_TRUE(report.complete() && report.repaired.empty()) << text_of(report);
+  EXPECT_TRUE(verify_file(path_).ok());
 }
 
 const std::vector<form>& forms() {

@@ -392,6 +392,20 @@ TEST_F(Retention, survives_damage_of_one_of_its_two_places) {
   EXPECT_EQ(pack().versions_expired, 0U);
 }
 
+TEST_F(Retention, is_as_before_where_a_crash_cut_off_its_first_change) {
+  fill(2);
+  keep({.newest = 7});
+  std::string cut = read_file(path_);
+  const std::size_t at = format::manifest_anchor_offset + offsetof(format::manifest_anchor, retention);
+  cut[at + 9] = 'x';
+  cut.replace(at + sizeof(format::retention_slot), sizeof(format::retention_slot), sizeof(format::retention_slot),
+              '\0');
+  write_file(path_, cut);
+  EXPECT_TRUE(store(path_, how_).retention().keeps_all());
+  keep({.newest = 8});
+  EXPECT_EQ(store(path_, how_).retention().newest, 8U);
+}
+
 TEST_F(Retention, takes_effect_as_a_whole_or_not_at_all_when_a_compaction_is_killed) {
   constexpr unsigned keys = 3'000;
   {

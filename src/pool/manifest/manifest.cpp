@@ -6,6 +6,7 @@
 #include "base/bytes.hpp"
 #include "base/checksum.hpp"
 #include "base/raise.hpp"
+#include "pool/manifest/manifest_copies.hpp"
 
 namespace icecore {
 namespace {
@@ -30,8 +31,75 @@ std::uint32_t bytes_seed(const pool_set& pools, std::uint32_t number) noexcept {
   return crc32c(pools.codec().pool_seed(), std::uint64_t{number});
 }
 
-[[noreturn]] void raise_damaged(const pool_set& pools, link at, const char* what) {
-  raise(errc::damaged, "{}: damaged at byte {} (manifest): {}", pools.origin(at), link_offset(at), what);
+[[noreturn]] void raise_damaged(const pool_set& pools, link at, const char* what, const char* more = "") {
+  raise(errc::damaged, "{}: damaged at byte {} (manifest): {}{}", pools.origin(at), link_offset(at), what, more);
+}
+
+constexpr const char* what_is_lost =
+    "; which packed records are part of the store, and which versions have expired, is not known: restore a checkpoint";
+
+bool is_of(const pool_set& pools, const manifest_slot& slot, std::uint32_t number) noexcept {
+  return slot.number == number && slot.crc == crc_of(pools, slot);
+}
+
+// ---- The second copy ----
+
+constexpr std::uint64_t in_words(std::uint64_t size) noexcept { return (size + 7) & ~std::uint64_t{7}; }
+
+/// Where the copy of the slot lies, behind that of the manifest.
+link copied_slot_at(const segment& s) noexcept { return s.end() - sizeof(manifest_slot); }
+
+link copied_bytes_at(const segment& s, std::uint64_t size) noexcept { return copied_slot_at(s) - in_words(size); }
+
+manifest_slot copied_slot(const pool_set& pools, const segment& s) noexcept {
+  manifest_slot slot;
+  std::memcpy(&slot, pools.at(copied_slot_at(s)), sizeof slot);
+  return slot;
+}
+
+/// Of the manifest and its copy; 0 if the slot cannot be true.
+std::uint64_t size_of(const manifest_slot& slot) noexcept {
+  constexpr std::uint64_t most = std::uint64_t{1} << 40;  // so that the size does not overflow
+  const std::uint64_t size =
+      std::min(slot.extents, most) * sizeof(named_extent) + std::min(slot.expired, most) * sizeof(version_range);
+  return slot.size == size ? size : 0;
+}
+
+/// Whether the segment has a copy: not that of a store which an older icecore has packed.
+bool has_copy(const pool_set& pools, const segment& s, std::uint64_t size) noexcept {
+  if (size > s.size / 2 || segment_header_size + 2 * in_words(size) + sizeof(manifest_slot) > s.size) return false;
+  return !all_zero(pools.at(copied_bytes_at(s, size)), in_words(size) + sizeof(manifest_slot));
+}
+
+bool are_intact(const pool_set& pools, const manifest_slot& slot, link at) noexcept {
+  return crc32c(bytes_seed(pools, slot.number), pools.at(at), slot.size) == slot.bytes_crc;
+}
+
+/// The manifest's slot or, if that is damaged, the copy in its segment. Nothing if both are lost, or if a crash has
+/// left another segment that says the same of itself.
+std::optional<manifest_slot> intact_slot(const pool_set& pools, std::uint32_t number) {
+  if (const manifest_slot& slot = slot_at(pools, number); is_of(pools, slot, number)) return slot;
+  std::optional<manifest_slot> found;
+  bool is_one = true;
+  for_each_segment(pools, [&](const segment& s, const format::segment_header& h) {
+    if (h.magic != format::manifest_segment_magic) return;
+    const manifest_slot copy = copied_slot(pools, s);
+    if (!is_of(pools, copy, number) || copy.at != s.offset) return;
+    is_one = !found.has_value();
+    found = copy;
+  });
+  return is_one ? found : std::nullopt;
+}
+
+/// Where the manifest's bytes are intact.
+std::optional<link> intact_bytes(const pool_set& pools, const manifest_slot& slot) {
+  if (!pools.valid_header(slot.at, format::manifest_segment_magic)) return std::nullopt;
+  const segment s = pools.segment_at(slot.at);
+  const std::uint64_t size = size_of(slot);
+  if (size != slot.size || size > s.size - segment_header_size) return std::nullopt;
+  if (are_intact(pools, slot, s.first_record())) return s.first_record();
+  if (has_copy(pools, s, size) && are_intact(pools, slot, copied_bytes_at(s, size))) return copied_bytes_at(s, size);
+  return std::nullopt;
 }
 
 /// The root's; if both root pages are lost, that of the newest slot that is intact.
@@ -71,17 +139,18 @@ std::uint32_t crc_of(const pool_set& pools, format::retention_slot slot) noexcep
 /// The intact slot with the greater number. Number 0: none was ever written.
 format::retention_slot newest_retention(const pool_set& pools) {
   format::retention_slot newest{};
-  bool is_any_damaged = false;
+  unsigned damaged = 0;
   for (const std::uint32_t n : {0U, 1U}) {
     const format::retention_slot& slot = retention_slot_at(pools, n);
     if (all_zero(reinterpret_cast<const std::byte*>(&slot), sizeof slot)) continue;
     if (slot.crc != crc_of(pools, slot)) {
-      is_any_damaged = true;
+      ++damaged;
     } else if (slot.number > newest.number) {
       newest = slot;
     }
   }
-  if (newest.number == 0 && is_any_damaged) {
+  // One alone, beside a slot that was never written: a crash cut off the first change, which both slots would say.
+  if (newest.number == 0 && damaged == 2) {
     raise_damaged(pools, format::manifest_anchor_offset, "which versions the store keeps cannot be read; set it again");
   }
   return newest;
@@ -97,27 +166,23 @@ manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
   manifest found;
   found.number = newest_number(pools);
   if (found.number == 0) return found;
-  const manifest_slot slot = slot_at(pools, found.number);
-  if (slot.number != found.number || slot.crc != crc_of(pools, slot)) {
-    raise_damaged(pools, format::manifest_anchor_offset, "the place that the root leads to holds no manifest");
+  const std::optional<manifest_slot> leads = intact_slot(pools, found.number);
+  if (!leads) {
+    raise_damaged(pools, format::manifest_anchor_offset, "the place that the root leads to holds no manifest",
+                  what_is_lost);
   }
+  const manifest_slot& slot = *leads;
   found.era = slot.era;
   found.greatest = slot.greatest;
   found.segment = slot.at;
-  constexpr std::uint64_t most = std::uint64_t{1} << 40;  // so that the size does not overflow
-  const std::uint64_t extent_bytes = std::min(slot.extents, most) * sizeof(named_extent);
-  const std::uint64_t size = extent_bytes + std::min(slot.expired, most) * sizeof(version_range);
-  const link begin = slot.at + segment_header_size;
-  if (!pools.valid_header(slot.at, format::manifest_segment_magic) || slot.size != size ||
-      size > pools.segment_at(slot.at).size - segment_header_size ||
-      crc32c(bytes_seed(pools, slot.number), pools.at(begin), size) != slot.bytes_crc) {
-    raise_damaged(pools, slot.at, "checksum mismatch of the manifest");
-  }
+  const std::optional<link> begin = intact_bytes(pools, slot);
+  if (!begin) raise_damaged(pools, slot.at, "checksum mismatch of the manifest", what_is_lost);
+  const std::uint64_t extent_bytes = slot.extents * sizeof(named_extent);
   found.extents.resize(slot.extents);
-  if (extent_bytes > 0) std::memcpy(found.extents.data(), pools.at(begin), extent_bytes);
+  if (extent_bytes > 0) std::memcpy(found.extents.data(), pools.at(*begin), extent_bytes);
   found.expired.resize(slot.expired);
   if (slot.expired > 0) {
-    std::memcpy(found.expired.data(), pools.at(begin) + extent_bytes, slot.expired * sizeof(version_range));
+    std::memcpy(found.expired.data(), pools.at(*begin) + extent_bytes, slot.expired * sizeof(version_range));
   }
   if (!are_sound(found.expired)) raise_damaged(pools, slot.at, "the versions that have expired are not in order");
   if (of_extents == extent_segments::as_they_are) return found;
@@ -134,6 +199,28 @@ manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
   return found;
 }
 
+std::vector<damage> manifest_damages(const pool_set& pools) {
+  std::vector<damage> all;
+  const std::uint32_t number = newest_number(pools);
+  const std::optional<manifest_slot> slot = number == 0 ? std::nullopt : intact_slot(pools, number);
+  if (!slot || !intact_bytes(pools, *slot)) return all;  // manifest_of() raises
+  const auto note = [&](link at, const char* what) {
+    all.push_back({at, "manifest", std::string(what) + " is damaged; its second copy is intact", {}, {}});
+  };
+  const segment s = pools.segment_at(slot->at);
+  if (!is_of(pools, slot_at(pools, number), number)) {
+    note(format::manifest_anchor_offset + number % 2 * sizeof(manifest_slot), "what leads to the manifest");
+  }
+  if (!are_intact(pools, *slot, s.first_record())) note(s.first_record(), "the manifest");
+  if (has_copy(pools, s, slot->size)) {
+    const bool is_copy = std::memcmp(pools.at(copied_slot_at(s)), &*slot, sizeof *slot) == 0;
+    if (!is_copy || !are_intact(pools, *slot, copied_bytes_at(s, slot->size))) {
+      all.push_back({copied_bytes_at(s, slot->size), "manifest", "the manifest's second copy is damaged", {}, {}});
+    }
+  }
+  return all;
+}
+
 std::uint64_t manifest_size(const manifest& m) noexcept {
   return m.extents.size() * sizeof(named_extent) + m.expired.size() * sizeof(version_range);
 }
@@ -142,13 +229,12 @@ void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
   next.number = now.number + 1;
   const std::uint64_t extent_bytes = next.extents.size() * sizeof(named_extent);
   const std::uint64_t size = manifest_size(next);
-  const segment s = pools.allocate(size, 0, format::manifest_segment_magic, {});
+  const segment s = pools.allocate(2 * in_words(size) + sizeof(manifest_slot), 0, format::manifest_segment_magic, {});
   next.segment = s.offset;
   if (extent_bytes > 0) std::memcpy(pools.at(s.first_record()), next.extents.data(), extent_bytes);
   if (size > extent_bytes) {
     std::memcpy(pools.at(s.first_record()) + extent_bytes, next.expired.data(), size - extent_bytes);
   }
-  pools.persist().persist(pools.at(s.offset), segment_header_size + size);
   manifest_slot slot{};
   slot.number = next.number;
   slot.at = s.offset;
@@ -159,6 +245,10 @@ void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
   slot.greatest = next.greatest;
   slot.expired = next.expired.size();
   slot.crc = crc_of(pools, slot);
+  std::memcpy(pools.at(copied_bytes_at(s, size)), pools.at(s.first_record()), size);
+  std::memcpy(pools.at(copied_slot_at(s)), &slot, sizeof slot);
+  pools.persist().flush(pools.at(s.offset), segment_header_size + size);
+  pools.persist().persist(pools.at(copied_bytes_at(s, size)), in_words(size) + sizeof slot);
   // No root leads to the manifest that this slot had before (A10).
   auto* const to = const_cast<manifest_slot*>(&slot_at(pools, next.number));
   std::memcpy(to, &slot, sizeof slot);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/threads.hpp"
+#include "pool/manifest/manifest_copies.hpp"
 #include "pool/query/query_check.hpp"
 #include "pool/query/query_space.hpp"
 #include "store/check/salvage.hpp"
@@ -60,6 +61,7 @@ void check_packed(const pool_set& in, verify_report& report) {
   const auto note = [&](link at, std::string what) {
     report.damages.push_back({at, "packed", std::move(what), std::nullopt, std::nullopt});
   };
+  for (damage& d : manifest_damages(in)) report.damages.push_back(std::move(d));
   for (const format::named_extent& each : manifest_of(in).extents) {
     try {
       const auto extent = detail::open_extent(in, each);

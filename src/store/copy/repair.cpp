@@ -15,6 +15,7 @@
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
+#include "pool/manifest/manifest_copies.hpp"
 #include "pool/query/query_check.hpp"
 #include "store/check/packed_salvage.hpp"
 #include "store/copy/lineage.hpp"
@@ -253,6 +254,7 @@ void sort_findings(store_core& from, repair_report& report) {
   for (const query_damage& d : check_queries(pools).damages) {
     (d.definition_is_lost ? report.losses : report.repaired).push_back({d.at, "query", d.what, {}, {}});
   }
+  for (damage& d : manifest_damages(pools)) report.repaired.push_back(std::move(d));
   if (const auto found = lineage_damage(pools)) report.repaired.push_back(*found);  // tokens hold no data of the store
 }
 
