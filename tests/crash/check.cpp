@@ -10,7 +10,9 @@
 #include "feed_check.hpp"
 #include "index/persistent/persistent_index.hpp"
 #include "kept_check.hpp"
+#include "pool/manifest/manifest.hpp"
 #include "store/engine.hpp"
+#include "store/packed/retention/forgetting.hpp"
 
 namespace icecore::crash {
 namespace {
@@ -23,7 +25,7 @@ std::string read_all_versions(const store& s) {
     for (const change& c : s.history(key).oldest_first()) {
       history.push_back(c);
       for (const version v : {c.version - 1, c.version}) {
-        if (v < s.clock() && !s.lost_versions().contains(v)) versions.push_back(v);
+        if (v < s.clock() && !s.lost_versions().contains(v) && !s.is_expired(v)) versions.push_back(v);
       }
     }
   }
@@ -64,33 +66,46 @@ std::string verified(const store& s) {
     for (const auto& lost : lasting->lost_nodes()) return "index: " + lost;
     for (const auto& shared : testing::segments_of(s).check()) return "space: " + shared;
   }
+  if (const auto& core = s.core(); !outdated_segments(core.the_pool(), core.packing()).empty())
+    return "space: segments that no manifest names were not given back";
   const auto report = s.verify();
   if (report.ok()) return {};
   const damage& d = report.damages.front();
   return "verify: byte " + std::to_string(d.offset) + ", " + d.structure + ": " + d.what;
 }
 
-bool is_lost(const std::function<void()>& read) {
+/// That it is lost, or has expired.
+std::optional<errc> refusal_of(const std::function<void()>& read) {
   try {
     read();
-    return false;
+    return std::nullopt;
   } catch (const error& e) {
-    if (e.code() != errc::version_lost) throw;
-    return true;
+    if (e.code() != errc::version_lost && e.code() != errc::version_expired) throw;
+    return static_cast<errc>(e.code().value());
   }
 }
 
-/// Each shows what it did when it was closed, or is lost to every way of reading it.
+bool is_right(const closed_version& then, std::optional<errc> refused, std::uint64_t sum) {
+  if (refused == errc::version_lost) return then.may_be_lost;
+  if (refused == errc::version_expired) return then.expired || (then.or_else && then.or_else->expired);
+  return (!then.expired && sum == then.sum) || (then.or_else && !then.or_else->expired && sum == then.or_else->sum);
+}
+
+/// Each shows what it did when it was closed, or is lost or expired to every way of reading it.
 std::string read_closed_versions(const store& s, const std::vector<closed_version>& closed) {
   for (const closed_version& then : closed) {
     std::uint64_t sum = then.sum;
-    const bool lost = is_lost([&] { sum = state_sum(s.at(then.at)); });
+    const auto refused = refusal_of([&] { sum = state_sum(s.at(then.at)); });
     const std::string named = "version " + std::to_string(then.at);
-    if (lost && !then.may_be_lost) return named + " was durable and is lost";
-    if (sum != then.sum) return named + " shows another state than when it was closed:\n" + content_text(s);
-    if (is_lost([&] { static_cast<void>(s.find("shared-1", then.at)); }) != lost)
-      return named + " is lost only to some";
-    if (is_lost([&] { static_cast<void>(s.diff(0, then.at)); }) != lost) return named + " is lost only to some";
+    if (!is_right(then, refused, sum)) {
+      if (refused == errc::version_lost) return named + " was durable and is lost";
+      if (refused == errc::version_expired) return named + " was to stay and has expired";
+      return named + " shows another state than when it was closed, or was to expire:\n" + content_text(s);
+    }
+    if (refusal_of([&] { static_cast<void>(s.find("shared-1", then.at)); }) != refused)
+      return named + " is refused only to some";
+    if (refusal_of([&] { static_cast<void>(s.diff(0, then.at)); }) != refused)
+      return named + " is refused only to some";
   }
   return {};
 }
@@ -150,6 +165,33 @@ std::string use(const std::string& path, const options& opening, store&& opened,
   return verified(again);
 }
 
+/// Forgets the secrets and packs all: nothing is left of them, nor of what was to be forgotten before.
+std::string forget_and_compact(const std::string& path, const options& opening, const judged_by& by) {
+  constexpr std::string_view secret = "secret-";
+  {
+    store s(path, opening);
+    static_cast<void>(s.forget({.prefixes = {std::string(secret)}}));
+  }
+  const compaction_report report = compact(path, opening, {.whole = true, .threads = 1, .on_progress = {}});
+  if (!report.erased) return "a compaction that nobody is beside has erased nothing";
+  {
+    const store s(path, opening);
+    for (const std::string_view key : s.keys()) {
+      if (key.starts_with(secret)) return std::string(key) + " is there after it was forgotten";
+    }
+    if (!detail::forgotten_keys(s.core().the_pool()).empty()) return "a request is there after it was carried out";
+    if (auto wrong = judge_requests(s, by.requests); !wrong.empty()) return "after compacting: " + wrong;
+    if (auto wrong = read_all_versions(s); !wrong.empty()) return "after compacting: " + wrong;
+    if (auto wrong = verified(s); !wrong.empty()) return "after compacting: " + wrong;
+  }
+  for (const left_file& file : machine::get().left(machine::checked)) {
+    const std::string_view bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
+    if (const auto found = bytes.find(secret); found != std::string_view::npos)
+      return "byte " + std::to_string(found) + " of a file has what was forgotten";
+  }
+  return {};
+}
+
 /// Opens it; on another host it may be asked what the crash was, and is told.
 store opened(const std::string& path, options& opening, judged_by& by) {
   if (!by.elsewhere) return store(path, opening);
@@ -181,6 +223,11 @@ std::string judge(const story_options& how, const left_files& left, judged_by by
     if (s.clock() < by.clock_min) {
       return "the clock is " + std::to_string(s.clock()) + " but was " + std::to_string(by.clock_min);
     }
+    if (how.expires) {
+      const std::uint64_t kept = retention_sum(s.retention());
+      if (std::ranges::find(by.retentions, kept) == by.retentions.end()) return "the retention is another one";
+      if (auto wrong = judge_requests(s, by.requests); !wrong.empty()) return wrong;
+    }
     if (auto wrong = judge_kept(s, by, ""); !wrong.empty()) return wrong;
     const bool has_queries = !by.queries.empty();
     const bool has_feeds = !by.feeds.empty();
@@ -200,7 +247,8 @@ std::string judge(const story_options& how, const left_files& left, judged_by by
     if (auto wrong = read_closed_versions(s, by.closed); !wrong.empty()) return wrong;
     if (auto wrong = read_all_versions(s); !wrong.empty()) return wrong;
     if (auto wrong = verified(s); !wrong.empty()) return wrong;
-    return use(path, opening, std::move(s), by, sum);
+    if (auto wrong = use(path, opening, std::move(s), by, sum); !wrong.empty() || !how.expires) return wrong;
+    return forget_and_compact(path, opening, by);
   } catch (const error& e) {
     return std::string("an error: ") + e.what();
   }

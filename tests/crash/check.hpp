@@ -15,24 +15,20 @@
 
 #include "content.hpp"
 #include "feed_model.hpp"
+#include "going_model.hpp"
 #include "kept_model.hpp"
 
 namespace icecore::crash {
-
-/// A version that was closed before the crash.
-struct closed_version {
-  version at;
-  std::uint64_t sum;  ///< of what it showed then (state_sum())
-  bool may_be_lost;   ///< nothing had made it durable; errc::version_lost is then as right as what it showed
-};
 
 struct judged_by {
   std::vector<std::uint64_t> allowed;  ///< sums of contents
   std::vector<closed_version> closed;
   version clock_min = 0;
-  std::vector<kept_query> queries{};  ///< those that may be there
-  std::vector<story_feed> feeds{};    ///< likewise
-  std::uint64_t seed = 0;             ///< of what is drawn
+  std::vector<kept_query> queries{};        ///< those that may be there
+  std::vector<story_feed> feeds{};          ///< likewise
+  std::vector<asked_to_forget> requests{};  ///< those that are there, or are carried out
+  std::vector<std::uint64_t> retentions{};  ///< sums of those that it may have
+  std::uint64_t seed = 0;                   ///< of what is drawn
   /// The store is opened on another host, which may ask what the crash was: what it was.
   std::optional<icecore::crash_kind> elsewhere{};
 };

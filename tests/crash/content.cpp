@@ -62,6 +62,7 @@ std::uint64_t content_sum(const store& s) {
     for (const change& c : s.history(key).oldest_first()) sum += record_sum(key, place++, c);
   }
   for (const tag_info& t : s.tags()) sum += tag_sum(t);
+  for (const auto& [first, end] : s.expired_versions()) sum += mixed(mixed(first ^ 0x657870) + end);
   return sum;
 }
 
@@ -77,6 +78,13 @@ std::string content_text(const store& s) {
   }
   for (const tag_info& t : s.tags()) {
     text.append("  tag '").append(t.name).append("' of v").append(std::to_string(t.version)).append("\n");
+  }
+  for (const auto& [first, end] : s.expired_versions()) {
+    text.append("  expired: from v")
+        .append(std::to_string(first))
+        .append(" to before v")
+        .append(std::to_string(end))
+        .append("\n");
   }
   return text;
 }

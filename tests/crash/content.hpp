@@ -28,6 +28,7 @@ struct story_options {
   bool feeds = false;          ///< or of feeds
   bool reads_all = false;      ///< at each opening but those that judge what a crash left
   bool packs = false;          ///< the store is compacted between operations, each of which has a version of its own
+  bool expires = false;        ///< then with retention, and keys are forgotten
   bool deferred = false;       ///< under operation durability: sync() makes durable, no write does
 
   /// Whether each write that has returned is there after a power cut.
@@ -48,7 +49,7 @@ struct story_options {
 
 /// What a version shows.
 [[nodiscard]] std::uint64_t state_sum(const snapshot& then);
-/// All of a store.
+/// All of a store: records, tags, and which versions have expired.
 [[nodiscard]] std::uint64_t content_sum(const store& s);
 /// The same for people.
 [[nodiscard]] std::string content_text(const store& s);

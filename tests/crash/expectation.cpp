@@ -1,5 +1,6 @@
 // What must hold after a crash at any moment of a story.
 #include <algorithm>
+#include <bit>
 
 #include "story.hpp"
 
@@ -14,6 +15,7 @@ void expectation::apply(const event& e) {
   }
   const done_operation& done = of_.operations[e.value];
   returned_ |= bit;
+  last_ = e.value;
   required_ |= bit | done.required;
   if (done.durable_point && (!durable_ || done.belongs_to >= of_.operations[*durable_].belongs_to)) {
     durable_ = e.value;
@@ -34,6 +36,7 @@ std::uint64_t expectation::covered_sum(version up_to, std::uint64_t begun) const
 std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
   const auto& operations = of_.operations;
   if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).allowed;
+  if (of_.how.expires) return allowed_contents(how);
   std::vector<std::uint64_t> sums;
   if (how == crash_kind::power_cut && !of_.how.keeps_each_write()) {
     const version durable = durable_ ? operations[*durable_].belongs_to : 0;
@@ -84,6 +87,20 @@ std::vector<closed_version> expectation::closed(crash_kind how) const {
     }
     if (certain) all.push_back({v, operations[i].state, v > durable});
   }
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const bool is_over = (returned_ >> i & 1) != 0;
+    if (!is_over && (begun_ >> i & 1) == 0) continue;
+    for (const closed_version& since : operations[i].packed) {
+      const auto then = std::ranges::find(all, since.at, &closed_version::at);
+      if (then == all.end()) continue;
+      if (is_over) {
+        then->sum = since.sum;
+        then->expired = since.expired;
+      } else {
+        then->or_else = {since.sum, since.expired};
+      }
+    }
+  }
   return all;
 }
 
@@ -114,6 +131,42 @@ std::vector<story_feed> expectation::feeds() const {
     }
     if (f.possibly) all.push_back(std::move(f));
   }
+  return all;
+}
+
+std::optional<std::size_t> expectation::operation_in_flight() const {
+  const std::uint64_t in_flight = begun_ & ~returned_;
+  return in_flight == 0 ? std::nullopt : std::optional<std::size_t>(std::countr_zero(in_flight));
+}
+
+std::vector<std::uint64_t> expectation::allowed_contents(crash_kind how) const {
+  const auto& operations = of_.operations;
+  const std::uint64_t newest = last_ ? operations[*last_].content : of_.before_sum;
+  const bool keeps_all = how == crash_kind::kill || of_.how.keeps_each_write();
+  std::vector<std::uint64_t> sums{keeps_all ? newest : durable_ ? operations[*durable_].content : of_.before_sum};
+  const auto now = operation_in_flight();
+  if (!now) return sums;
+  const done_operation& o = operations[*now];
+  if (keeps_all) sums.insert(sums.end(), o.between.begin(), o.between.end());
+  if (!keeps_all && o.durable_point) sums.push_back(newest);  // a compaction syncs before it changes anything
+  if (keeps_all || o.durable_point) sums.push_back(o.content);
+  return sums;
+}
+
+std::vector<asked_to_forget> expectation::requests() const {
+  if (is_opening()) return of_.before_kill.requests;  // a power cut leaves no less of them
+  std::vector<asked_to_forget> all = of_.requests;
+  for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+    const auto& asked = of_.operations[i].forgets;
+    if (asked && (returned_ >> i & 1) != 0) all.push_back(*asked);
+  }
+  return all;
+}
+
+std::vector<std::uint64_t> expectation::retentions() const {
+  if (is_opening()) return of_.before_kill.retentions;
+  std::vector<std::uint64_t> all{last_ ? of_.operations[*last_].retention : of_.before_retention};
+  if (const auto now = operation_in_flight()) all.push_back(of_.operations[*now].retention);
   return all;
 }
 

@@ -39,6 +39,7 @@ struct arguments {
   std::string feeds = "some";
   std::string deferred = "some";
   std::string packs = "some";
+  std::string expires = "some";
   unsigned writers = 0;
   unsigned files = 0;
   bool full_nodes = false;
@@ -113,6 +114,10 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   how.deferred = may_defer && (a.deferred == "always" || (a.deferred == "some" && defers));
   const bool packs = one_of(3) == 0;
   how.packs = how.writers == 1 && (a.packs == "always" || (a.packs == "some" && packs));
+  const bool expires = one_of(2) == 0;
+  how.expires = how.packs && (a.expires == "always" || (a.expires == "some" && expires));
+  // what a crash leaves is reckoned by contents of the whole store, one behind each operation
+  if (how.expires) how.queries = how.feeds = how.deferred = false;
   return how;
 }
 
@@ -126,6 +131,7 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.feeds != "some") command += " --feeds " + a.feeds;
   if (a.deferred != "some") command += " --deferred " + a.deferred;
   if (a.packs != "some") command += " --packs " + a.packs;
+  if (a.expires != "some") command += " --expires " + a.expires;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
   if (a.full_nodes) command += " --full-nodes";
@@ -292,6 +298,9 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"some", "always", "never"}))
       ->capture_default_str();
   app.add_option("--packs", a.packs, "compactions between operations: in a third of the stories of one writer, or not")
+      ->check(CLI::IsMember({"some", "always", "never"}));
+  app.add_option("--expires", a.expires,
+                 "retention, and keys that are forgotten, in stories with compactions: in half of them, or not")
       ->check(CLI::IsMember({"some", "always", "never"}));
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
   app.add_option("--files", a.files, "of the stores of all stories; 0: one, in a quarter of them two")

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
 #include <stdexcept>
 
@@ -13,156 +12,10 @@
 #include "feed_story.hpp"
 #include "fibers.hpp"
 #include "kept_story.hpp"
-#include "pool/format.hpp"
+#include "planner.hpp"
 
 namespace icecore::crash {
 namespace {
-
-// ---- What writers do ----
-
-struct planned {
-  enum class kind { insert, insert_new, remove, batch, batch_new, tag, label, sync, find, reopen, pack, query, feed };
-  kind what;
-  planned_query of_query{};
-  planned_feed of_feed{};
-  struct write {
-    std::string key;
-    std::optional<std::string> value;  // empty: remove
-  };
-  std::vector<write> writes;
-  tag_options label{};
-  std::string name;
-  std::string note;
-  bool while_open = false;  ///< packs the open store
-};
-
-/// Draws the operations of a story.
-class planner {
- public:
-  planner(const story_options& how, std::uint64_t seed, unsigned depth)
-      : how_(how), random_(seed), mark_(mark_of(depth)), closes_first_(depth > 0) {
-    large_ = one_in(6);
-    growing_ = one_in(24) || how.full_segments;
-    keys_ = how.writers == 1 ? 2 + draw(8) : 1 + draw(3);  // several writers are to meet
-    if (how.index == index_kind::persistent && (one_in(3) || how.full_nodes)) {
-      crowd_ = one_in(6) ? two_levels + draw(14) : one_in(2) ? three_leaves + draw(3) : one_leaf + draw(6);
-    }
-    if (how.index == index_kind::persistent && (one_in(16) || how.full_tags)) tags_ = block_of_tags - draw(4);
-    long_keys_ = how.queries && one_in(6);
-  }
-
-  [[nodiscard]] std::uint64_t draw(std::uint64_t below) { return random_() % below; }
-  [[nodiscard]] bool one_in(std::uint64_t n) { return draw(n) == 0; }
-  [[nodiscard]] bool growing() const noexcept { return growing_; }
-  /// Tags that nearly fill a block of their list: new ones begin another one.
-  [[nodiscard]] std::uint64_t tags() const noexcept { return tags_; }
-  /// Keys that nearly fill a node of the persistent index, or one of its second level: new ones come among them.
-  [[nodiscard]] std::uint64_t crowd() const noexcept { return crowd_; }
-  /// Keys of one leaf have more in common than those of all of them, if they came in ascending order.
-  [[nodiscard]] static std::string crowd_key(std::uint64_t number) {
-    constexpr std::uint64_t of_a_leaf = format::index_pairs_max - 1;
-    return std::string("crowd-") + static_cast<char>('a' + number / of_a_leaf) + "-of-one-leaf-" +
-           std::to_string(100 + number % of_a_leaf);
-  }
-  /// A key of a leaf that is nearly full: of three, the one between two others.
-  [[nodiscard]] std::uint64_t full_leaf() const noexcept {
-    return crowd_ >= three_leaves && !crowd_descends() ? three_leaves / 2 : 0;
-  }
-  /// In descending order leaves are cut in the middle, in ascending order they stay full.
-  [[nodiscard]] bool crowd_descends() const noexcept { return crowd_ >= two_levels; }
-
-  planned next(unsigned number, unsigned writer) {
-    planned p{};
-    // what packing leaves of several records of one version is another content
-    if (how_.packs && number % 2 == (closes_first_ ? 0U : 1U)) {
-      p.what = one_in(3) ? planned::kind::pack : planned::kind::tag;
-      p.while_open = one_in(2);
-      return p;
-    }
-    if (how_.queries && one_in(2)) {
-      if (how_.feeds && one_in(2)) {
-        p.what = planned::kind::feed;
-        p.of_feed = plan_feed([this](std::uint64_t below) { return draw(below); });
-        return p;
-      }
-      p.what = planned::kind::query;
-      p.of_query = plan_query([this](std::uint64_t below) { return draw(below); });
-      return p;
-    }
-    constexpr std::uint64_t of_label = 80;
-    const std::uint64_t dice = tags_ != 0 && one_in(2) ? of_label : draw(100);
-    if (dice < 45) {
-      p.what = one_in(5) ? planned::kind::insert_new : planned::kind::insert;
-      p.writes.push_back({key(writer, true), value(number)});
-    } else if (dice < 57) {
-      p.what = planned::kind::remove;
-      p.writes.push_back({key(writer, false), std::nullopt});
-    } else if (dice < 70) {
-      p.what = one_in(4) ? planned::kind::batch_new : planned::kind::batch;
-      const std::uint64_t size = 1 + draw(4);
-      for (std::uint64_t i = 0; i < size; ++i) {
-        const bool removal = one_in(4);
-        p.writes.push_back({key(writer, !removal), removal ? std::nullopt : std::optional(value(number))});
-      }
-    } else if (dice < 80) {
-      p.what = planned::kind::tag;
-    } else if (dice < 87) {
-      p.what = planned::kind::label;
-      p.name = one_in(3) ? "" : std::string("tag-") + mark_ + std::to_string(number);
-      p.note = one_in(5) ? std::string(4096 + draw(600), 'n') : std::string(draw(30), 'n');
-    } else if (dice < 92) {
-      p.what = how_.writers == 1 ? planned::kind::sync : planned::kind::tag;
-    } else if (dice < 97 || how_.writers > 1) {
-      p.what = planned::kind::find;
-      p.writes.push_back({key(writer, true), std::nullopt});
-    } else {
-      p.what = planned::kind::reopen;
-    }
-    return p;
-  }
-
-  /// Values begin with a letter for their story and the number of the operation that writes them.
-  [[nodiscard]] static char mark_of(unsigned depth) { return static_cast<char>('a' + depth); }
-
-  [[nodiscard]] std::string value(unsigned number) {
-    std::string v = mark_ + std::to_string(number).append(":");
-    const std::uint64_t dice = draw(20);
-    if (growing_ && dice < 4) return v.append(20'000 + draw(60'000), 'G');
-    if (growing_ && dice < 7) return v.append(1'000 + draw(9'000), 'g');
-    if (large_ && dice < 5) return v.append(4'090 + draw(400), static_cast<char>('A' + number % 26));
-    return v.append(dice < 14 ? draw(24) : draw(300), static_cast<char>('a' + number % 26));
-  }
-
- private:
-  /// Keys that all writers write, where removals must be told apart: only by whoever owns the key.
-  [[nodiscard]] std::string key(unsigned writer, bool shared) {
-    if (shared && crowd_ != 0 && one_in(2)) {
-      const std::string beside = crowd_key(one_in(2) ? full_leaf() : draw(crowd_));
-      return one_in(4) ? beside : beside + static_cast<char>('a' + draw(26));
-    }
-    if (shared && (how_.writers == 1 || !one_in(4))) return "shared-" + std::to_string(draw(keys_));
-    const std::string own = std::string(1, static_cast<char>('A' + writer)) + std::to_string(draw(keys_));
-    if (long_keys_ && one_in(3)) return own + std::string(15'000 + draw(2) * 9'000, 'k');
-    return one_in(12) ? own + std::string(40 + draw(80), 'k') : own;
-  }
-
-  story_options how_;
-  std::mt19937_64 random_;
-  char mark_;
-  bool closes_first_;  // what was before may have written in the open version
-  // Keys that fill about so much.
-  static constexpr std::uint64_t one_leaf = 22;
-  static constexpr std::uint64_t three_leaves = 78;
-  static constexpr std::uint64_t two_levels = 390;
-  static constexpr std::uint64_t block_of_tags = 55;
-
-  std::uint64_t keys_;
-  std::uint64_t crowd_ = 0;
-  std::uint64_t tags_ = 0;
-  bool large_;
-  bool growing_;
-  bool long_keys_;  // chunks of queries with them fill their segments
-};
 
 // ---- Running it ----
 
@@ -181,6 +34,25 @@ class runner {
   void look() {
     for (const std::string_view key : store_->keys()) there_before_.emplace(key);
   }
+  /// In stories with retention: what the store has behind an operation, and what the version shows that it has closed.
+  void look_at_content(done_operation& done) {
+    done.content = content_ = content_sum(*store_);
+    done.retention = retention_ = retention_sum(store_->retention());
+    if (!done.closes) return;
+    done.state = state_sum(store_->at(done.belongs_to));
+    known_.push_back({done.belongs_to, done.state, false});
+  }
+  /// Likewise what a crash has left of the versions that were closed before it.
+  void look_at_closed_versions() {
+    for (closed_version& then : into_.closed) {
+      if (then.or_else && !then.may_be_lost) {
+        then.expired = store_->is_expired(then.at);
+        if (!then.expired) then.sum = state_sum(store_->at(then.at));
+      }
+      then.or_else.reset();
+    }
+    known_ = into_.closed;
+  }
   /// What the story begins with of queries, as the opened store shows them: durable from now on.
   void look_at_queries() {
     look_at(*store_, into_.queries);
@@ -190,9 +62,13 @@ class runner {
 
   void run(unsigned number, const planned& p) {
     done_operation& done = into_.operations[number];
+    std::optional<before_compaction> before;
+    if (into_.how.expires && (p.what == planned::kind::pack || p.what == planned::kind::forget))
+      before.emplace(*store_);
     machine::get().note({event::kind::begin, 0, 0, 0, number});
     spread(into_.how, number);
     store& s = *store_;
+    std::optional<compaction_report> packed;
     const bool tags_are_durable = into_.how.durability == durability::tag;
     switch (p.what) {
       case planned::kind::insert:
@@ -268,19 +144,41 @@ class runner {
         if (p.while_open) {
           done.what = "compact while it is open";
           done.belongs_to = s.clock();
-          static_cast<void>(s.compact(how));
+          packed = s.compact(how);
           done.leaves_open = s.clock() == done.belongs_to;  // nothing was written in it
           done.durable_point = !into_.how.keeps_each_write();
           break;
         }
         close(done);
         done.what = "close, compact and open";
-        static_cast<void>(compact(path_, opening_options(into_.how, machine::recorded), how));
+        packed = compact(path_, opening_options(into_.how, machine::recorded), how);
         open();
+        break;
+      }
+      case planned::kind::retain:
+        done.what = "set the retention";
+        s.set_retention(p.kept);
+        break;
+      case planned::kind::forget: {
+        done.what = "forget";
+        const forget_report report = s.forget({.keys = p.forgotten.keys, .prefixes = p.forgotten.prefixes});
+        done.forgets = p.forgotten;
+        done.forgets->up_to = report.up_to;
+        done.belongs_to = s.find_tag(report.tag)->version;
+        done.durable_point = tags_are_durable;
+        done.closes = true;
         break;
       }
     }
     machine::get().note({event::kind::end, 0, 0, 0, number});
+    if (!into_.how.expires) return;
+    if (packed) {
+      before->judge(*store_, *packed, number % 4 == 1, known_);
+      done.packed = known_;
+    } else if (before) {
+      done.between = before->contents_of_forgetting(*store_);
+    }
+    look_at_content(done);
   }
 
   /// Ends the store as an operation of its own.
@@ -288,6 +186,8 @@ class runner {
     machine::get().note({event::kind::begin, 0, 0, 0, number});
     close(into_.operations[number]);
     into_.operations[number].what = "close";
+    into_.operations[number].content = content_;
+    into_.operations[number].retention = retention_;
     machine::get().note({event::kind::end, 0, 0, 0, number});
   }
 
@@ -340,6 +240,9 @@ class runner {
   std::set<std::string> there_before_;
   std::optional<store> store_;
   feeds_in_use feeds_;  // end before the store does
+  std::vector<closed_version> known_;
+  std::uint64_t content_ = 0;
+  std::uint64_t retention_ = 0;
 };
 
 /// Gives each record of the finished store to the operation that wrote it.
@@ -397,6 +300,7 @@ void prepare(story& s, planner& plan) {
       for (std::uint64_t i = 0; i < plan.crowd(); ++i)
         first.insert(planner::crowd_key(plan.crowd_descends() ? plan.crowd() - 1 - i : i), "old");
       if (plan.crowd() != 0) first.insert(planner::crowd_key(plan.full_leaf()) + "0", "old");
+      if (s.how.expires && plan.one_in(4)) first.set_retention({.tagged = true});
       const std::uint64_t records = plan.draw(12);
       for (std::uint64_t i = 0; i < records; ++i) {
         spread(s.how, i);
@@ -424,6 +328,7 @@ void prepare(story& s, planner& plan) {
     const store again(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
     s.before_sum = content_sum(again);
     s.before_clock = again.clock();
+    s.before_retention = retention_sum(again.retention());
   }
   s.before = kept_files(m.left(machine::recorded));
   s.boot = m.boot();
@@ -448,6 +353,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   run.open();
   if (s.seed % 2 == 0) run.look_at_queries();
   if (s.depth > 0) s.before_sum = content_sum(run.opened());
+  if (s.depth > 0) s.before_retention = retention_sum(run.opened().retention());
   run.look();
   std::map<std::string, std::size_t> places_before;  // records of each key
   for (const std::string_view key : run.opened().keys()) {
@@ -455,6 +361,10 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   }
   m.note({event::kind::end, 0, 0, 0, s.opening});
   for (closed_version& then : s.closed) then.may_be_lost = run.opened().lost_versions().contains(then.at);
+  if (s.how.expires) {
+    run.look_at_closed_versions();
+    run.look_at_content(s.operations[s.opening]);
+  }
   if (s.how.writers == 1) {
     for (unsigned i = 0; i < count; ++i) run.run(i, plan[i]);
   } else {
@@ -470,7 +380,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   if (closes) run.close(closing);
   s.events = m.stop_recording();
   if (closes) run.open();
-  attribute(s, run.opened(), plan, places_before);
+  if (!s.how.expires) attribute(s, run.opened(), plan, places_before);
   answer_queries(run.opened(), s);
   check_what_was_told(run.opened(), s);
   run.opened().close();
@@ -511,6 +421,7 @@ story record_recovery(const story& of, const left_files& left, std::uint64_t boo
   s.closed = after_kill.closed;  // the same after both, but for what may be lost
   s.queries = after_kill.queries;
   s.feeds = after_kill.feeds;
+  s.requests = after_kill.requests;
   s.before_power_cut = std::move(after_power_cut);
   s.before_kill = std::move(after_kill);
   s.boot = boot;

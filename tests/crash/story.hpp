@@ -36,13 +36,18 @@ inline constexpr std::size_t no_feed = no_query;
 struct done_operation {
   std::string what;  ///< for people
   std::uint64_t sum = 0;
-  std::uint64_t required = 0;    ///< operations (bits, by number) that must be there once this one has returned: read
-  version belongs_to = 0;        ///< the version it wrote in, or closed
-  bool durable_point = false;    ///< once it has returned, all up to `belongs_to` survives a power cut
-  bool leaves_open = false;      ///< `belongs_to`, which is all durable, too: more may come into it
-  bool closes = false;           ///< `belongs_to` is closed now,
-  std::uint64_t state = 0;       ///< and shows this (state_sum())
-  std::size_t query = no_query;  ///< which of the story's it is about
+  std::uint64_t required = 0;  ///< operations (bits, by number) that must be there once this one has returned: read
+  version belongs_to = 0;      ///< the version it wrote in, or closed
+  bool durable_point = false;  ///< once it has returned, all up to `belongs_to` survives a power cut
+  bool leaves_open = false;    ///< `belongs_to`, which is all durable, too: more may come into it
+  bool closes = false;         ///< `belongs_to` is closed now,
+  std::uint64_t state = 0;     ///< and shows this (state_sum())
+  std::uint64_t content = 0;   ///< of the whole store behind it: in stories with retention, which count
+  std::vector<std::uint64_t> between{};  ///< by that; others that a crash amid it may leave, in their order
+  std::uint64_t retention = 0;           ///< likewise (retention_sum())
+  std::optional<asked_to_forget> forgets{};
+  std::vector<closed_version> packed{};  ///< what closed versions are since it, if it is a compaction
+  std::size_t query = no_query;          ///< which of the story's it is about
   done_to_query of_query;
   std::size_t feed = no_feed;  ///< likewise
   done_to_feed of_feed;
@@ -54,6 +59,8 @@ struct left_by_crash {
   std::vector<closed_version> closed;  ///< versions that were closed before it
   std::vector<kept_query> queries;
   std::vector<story_feed> feeds;
+  std::vector<asked_to_forget> requests{};
+  std::vector<std::uint64_t> retentions{};
 };
 
 struct story {
@@ -61,6 +68,7 @@ struct story {
   std::uint64_t seed = 0;
   kept_files before;             ///< the files before it
   std::uint64_t before_sum = 0;  ///< its content
+  std::uint64_t before_retention = 0;
   version before_clock = 0;
   std::uint64_t boot = 0;
   std::vector<done_operation> operations;  ///< at most 64
@@ -70,6 +78,7 @@ struct story {
   std::vector<closed_version> closed;      ///< and once it has returned: those that may be lost are
   std::vector<kept_query> queries;         ///< those from before it, and those that it starts
   std::vector<story_feed> feeds;           ///< likewise
+  std::vector<asked_to_forget> requests;   ///< to forget, from before it
   unsigned depth = 0;                      ///< crashes before this story
   trace events;
 };
@@ -99,6 +108,10 @@ class expectation {
   [[nodiscard]] std::vector<story_feed> feeds() const;
   /// The least clock it must have: no version is used twice.
   [[nodiscard]] version clock_min() const noexcept { return clock_min_; }
+  /// The requests to forget that have returned.
+  [[nodiscard]] std::vector<asked_to_forget> requests() const;
+  /// The sums of the retentions that it may have.
+  [[nodiscard]] std::vector<std::uint64_t> retentions() const;
   /// Operations in flight, for people.
   [[nodiscard]] std::string in_flight() const;
 
@@ -106,6 +119,9 @@ class expectation {
   /// Whether the opening of what a crash left has not returned.
   [[nodiscard]] bool is_opening() const noexcept { return of_.depth > 0 && (returned_ >> of_.opening & 1) == 0; }
   /// What a durable point covers: versions up to its own, of operations that had begun by then.
+  /// allowed() of a story that counts by contents of the whole store: one writer's, whose operations follow each other.
+  [[nodiscard]] std::vector<std::uint64_t> allowed_contents(crash_kind how) const;
+  [[nodiscard]] std::optional<std::size_t> operation_in_flight() const;
   [[nodiscard]] std::uint64_t covered_sum(version up_to, std::uint64_t begun) const;
 
   const story& of_;
@@ -114,6 +130,7 @@ class expectation {
   std::uint64_t required_ = 0;       // likewise: returned, or read by one that returned
   std::uint64_t durable_begun_ = 0;  // begun when the newest durable point returned
   std::optional<std::size_t> durable_;
+  std::optional<std::size_t> last_;  // that has returned
   version clock_min_ = 0;
 };
 

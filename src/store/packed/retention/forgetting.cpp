@@ -146,11 +146,28 @@ void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& 
   space.clear_free_space();
 }
 
+namespace {
+
+void mark_requests(pool_set& pools, const std::vector<segment>& requests, std::uint64_t mark) {
+  for (const segment& s : requests) {
+    std::byte* const made = pools.at(s.first_record()) + offsetof(forget_header, made);
+    std::memcpy(made, &mark, sizeof mark);
+    pools.persist().persist(made, sizeof mark);
+  }
+  if (!requests.empty()) pools.persist().sync();
+}
+
+}  // namespace
+
 std::vector<segment> finish_forgetting(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
   if (!keys.empty()) drop_queries_of(keys, pools, lock);
   query_space space(pools, lock);
   const recovering_lock nobody_looks = space.hold();
-  return give_back(pools, keys.segments());
+  // Amid a crash some of a request is zeros, and the mark may not be: that would be damage.
+  mark_requests(pools, keys.segments(), 0);
+  std::vector<segment> free = give_back(pools, keys.segments());
+  if (free.empty()) mark_requests(pools, keys.segments(), format::request_made);
+  return free;
 }
 
 namespace {
