@@ -21,6 +21,17 @@ std::uint64_t usual_block_cache_bytes() noexcept {
   return std::min(most, static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) / 8);
 }
 
+/// What cannot be true of extents together, whose places strata compute from their numbers; nullptr if all may.
+const char* fail_of(const std::vector<format::named_extent>& all) noexcept {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool begins = i == 0 || all[i].stratum != all[i - 1].stratum;
+    const std::uint32_t expected = i == 0 ? 0 : all[i - 1].stratum + (begins ? 1 : 0);
+    if (all[i].stratum != expected) return "the strata are not numbered from 0 on, one after the other";
+    if (begins && (all[i].flags & format::extent_goes_on) != 0) return "a stratum begins amid the records of a key";
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::unique_ptr<const stratum::extent> open_extent(const pool_set& pools, const format::named_extent& of,
@@ -41,6 +52,10 @@ std::unique_ptr<const stratum::extent> open_extent(const pool_set& pools, const 
 std::unique_ptr<const stratum::strata> open_strata(const pool_set& pools, const manifest& of,
                                                    std::uint64_t block_cache_bytes) {
   if (of.extents.empty()) return nullptr;
+  if (const char* what = fail_of(of.extents)) {
+    raise(errc::damaged, "{}: damaged at byte {} (manifest): {}", pools.origin(of.segment), link_offset(of.segment),
+          what);
+  }
   const auto frames =
       std::make_shared<stratum::frame_cache>(block_cache_bytes != 0 ? block_cache_bytes : usual_block_cache_bytes());
   std::vector<stratum::packed_extent> all;
