@@ -253,7 +253,7 @@ named_values forget(store_object& self, many_bytes_like keys, many_bytes_like pr
     const without_gil released(*self.owner);
     done = used.forget(what);
   }
-  return dict_of(done);
+  return python::dict_of(done);
 }
 
 }  // namespace
