@@ -43,6 +43,9 @@ void write_forget_request(pool_set& pools, version up_to, std::span<const key_to
     pools.roots().update_both([](format::root& r) { r.version_major = format::version_major_with_manifest; });
   }
   const segment s = pools.allocate(sizeof(forget_header) + content.size(), 0, format::forget_segment_magic, {});
+  // Where nothing is flushed line by line a power cut may keep what follows and lose this: that would be damage.
+  pools.persist().persist(pools.at(s.offset), sizeof(format::segment_header));
+  pools.persist().sync();
   forget_header header{};
   header.up_to = up_to;
   header.count = static_cast<std::uint32_t>(what.size());
