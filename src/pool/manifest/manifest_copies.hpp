@@ -1,7 +1,8 @@
 // What of a manifest is damaged while its second copy is intact (manifest_format.hpp).
 //
-//   for (const damage& d : manifest_damages(pools)) report.damages.push_back(d);   // manifest_of() reads the other
-//   copy
+//   for (const damage& d : manifest_damages(pools)) report.damages.push_back(d);
+//
+// manifest_of() reads the copy that is intact.
 //
 // Threads: any. Cost: a look at the manifest and its copy.
 #pragma once
