@@ -3,9 +3,8 @@
 //
 //   offset 20480 of the first file   manifest_anchor: two slots, of which the root's `manifest` says the newest
 //   segment "IMAN"                   a named_extent for each extent, by stratum, then by key; then the ranges of
-//   versions
-//                                    that have expired, ascending, with gaps between them; at the segment's end a
-//                                    second copy of that (rounded up to 8 bytes), and one of its manifest_slot
+//                                    versions that have expired, ascending, with gaps between them; at the segment's
+//                                    end a second copy of that (rounded up to 8 bytes), and one of its manifest_slot
 //   segments "IPAK"                  an extent each (stratum/extent_format.hpp), behind the segment's header
 //   segments "IFRE"                  free space: zeros behind the header
 //   segments "IFGT"                  a forget_header, then keys that are to be erased, each behind a forgotten_key;
