@@ -2,8 +2,8 @@
 //
 // Each rank's store notes the request for its own keys, at one instant: no rank writes, and the open version of all is
 // one (C2). That version is closed with the tag before anyone writes again, so what is written of a key afterwards is
-// in a later version, and stays. A rank that fails has noted nothing, or all of it; the others keep what they have
-// noted. A request that is made again adds nothing but its own removal.
+// in a later version, and stays. If a rank fails, it has noted all of the request or nothing; the other ranks keep
+// what they have noted. The caller may make the same request again: that harms nothing.
 #include <fmt/format.h>
 
 #include <array>
