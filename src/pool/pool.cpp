@@ -552,6 +552,7 @@ std::uint64_t pool::used_end() const {
 }
 
 bool pool::valid_header(link offset, std::uint32_t magic) const noexcept {
+  if (link_offset(offset) % format::granule_size != 0) return false;  // a forged link may lead anywhere
   const auto& h = header_of(offset);
   return h.magic == magic && h.granules != 0 && h.granules <= (size() - link_offset(offset)) / format::granule_size &&
          h.crc == header_crc(h, codec_.pool_seed(), offset);
