@@ -1,5 +1,6 @@
 #include "support/process.hpp"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -14,6 +15,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/memory/sanitizer.hpp"
+
 /// When coverage is measured, adds this process's counts to the profile, which _exit() would not do.
 extern "C" int __llvm_profile_write_file() __attribute__((weak));
 
@@ -22,6 +25,20 @@ namespace icecore::testing {
 namespace {
 
 std::vector<deadline*> deadlines;  // all that there are
+
+/// The thread sanitizer knows a thread by its stack, and takes a thread of a child for one of the parent's if it has
+/// that one's stack. The C library hands a stack of the parent's threads to the child's next thread, if it is large
+/// enough: so it never is.
+void leave_stacks_of_parent() {
+#if defined(ICECORE_UNDER_THREAD_SANITIZER)
+  constexpr std::size_t more = std::size_t{1} << 20;
+  pthread_attr_t usual;
+  std::size_t size = 0;
+  const bool done = pthread_getattr_default_np(&usual) == 0 && pthread_attr_getstacksize(&usual, &size) == 0 &&
+                    pthread_attr_setstacksize(&usual, size + more) == 0 && pthread_setattr_default_np(&usual) == 0;
+  if (!done) throw std::runtime_error("threads of a child cannot be given larger stacks");
+#endif
+}
 
 }  // namespace
 
@@ -37,6 +54,7 @@ child::child(const std::function<int()>& work) {
   if (pid_ != 0) return;
   int status = 70;
   try {
+    leave_stacks_of_parent();
     status = work();
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "child: %s\n", failure.what());

@@ -15,9 +15,8 @@
 
 namespace icecore::testing {
 
-/// Runs `work` in a forked child, which exits with the value returned, or with 70 if it throws. The caller must have no
-/// threads other than its deadlines', which rest while it forks: the thread sanitizer takes a thread of the child for
-/// theirs if it gets the stack of one of them.
+/// Runs `work` in a forked child, which exits with the value returned, or with 70 if it throws. Deadlines rest while it
+/// forks. The caller may have other threads; what they hold, the child never gets.
 class child {
  public:
   explicit child(const std::function<int()>& work);
