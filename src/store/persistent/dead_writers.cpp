@@ -22,11 +22,18 @@ void dead_writers::roll_forward(unsigned writer, writer_slot& slot) {
     totals.add(happened.totals);
     newest = std::max(newest, happened.newest);
     make_durable(happened.last);
-    if (roll_back_batch(s, happened.position)) {
+    const bool has_left_heads = [&] {
+      const std::scoped_lock alone(zeroing_);
+      return roll_back_batch(s, happened.position);
+    }();
+    if (has_left_heads) {
       // no head leads there once the segment belongs to no writer: write_log() fences first
       segments.abandon(writer, {s, happened.position}, totals, newest);
     } else {
-      tails_.clear_behind(s, happened.position);
+      {
+        const std::scoped_lock alone(zeroing_);
+        tails_.clear_behind(s, happened.position);
+      }
       // zeros too: another survivor may have stored them and been killed before it flushed them
       persist.flush(pool_->at(happened.position), s.end() - happened.position);
       tail = {s, happened.position};
@@ -49,14 +56,18 @@ void dead_writers::roll_back(unsigned writer,
   if (!log || log->open.size == 0) return;
   persistence& persist = pool_->persist();
   const segment& s = log->open;
-  const auto t = tails_.read(s, log->from);
-  link undone = t.position;  // or zeroed by a survivor that was killed before the zeros were durable
-  for (const link l : t.last) {
-    const record r = histories_->at(l);
-    if (!r.is_entry() || !never_shown(r.key(), l)) continue;
-    std::memset(r.address(), 0, r.layout().size());
-    undone = l;
-    break;
+  link undone = null_link;
+  {
+    const std::scoped_lock alone(zeroing_);
+    const auto t = tails_.read(s, log->from);
+    undone = t.position;  // or zeroed by a survivor that was killed before the zeros were durable
+    for (const link l : t.last) {
+      const record r = histories_->at(l);
+      if (!r.is_entry() || !never_shown(r.key(), l)) continue;
+      std::memset(r.address(), 0, r.layout().size());
+      undone = l;
+      break;
+    }
   }
   // the key may be entered again, and must not reach the media before these zeros do
   persist.flush(pool_->at(undone), s.end() - undone);
@@ -77,13 +88,23 @@ void dead_writers::commit(link entry) const {
 
 writer_tail::content dead_writers::what_happened(const segment& s, link from) const {
   const durable_histories& histories = *histories_;
+  std::unique_lock alone(zeroing_);
   auto t = tails_.read(s, from);
   if (roll_forward_linked(s, t.position)) t = tails_.read(s, from);
   for (const link l : t.last) {
     const record r = histories.at(l);
-    const bool undone = r.kind() == format::record_kind::none;  // by roll_back(), under its leaf's lock, meanwhile
-    if (!undone && (!r.is_entry() || index_->find(r.key()) == l)) continue;
-    if (!undone) std::memset(r.address(), 0, r.layout().size());
+    const auto is_undone = [&] {
+      return r.kind() == format::record_kind::none;
+    };  // by roll_back(), under a leaf's lock
+    if (!is_undone()) {
+      if (!r.is_entry()) continue;
+      const std::string key(r.key());
+      alone.unlock();
+      const bool is_shown = index_->find(key) == l;  // waits for the leaf
+      alone.lock();
+      if (is_shown) continue;
+      if (!is_undone()) std::memset(r.address(), 0, r.layout().size());
+    }
     return tails_.read(s, from);
   }
   return t;

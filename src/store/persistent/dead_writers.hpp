@@ -34,8 +34,14 @@
 // checksum; a head that was set back does not lead to the record any more; the log stops naming the segment only when
 // all heads are set back.
 //
-// Threads: roll_forward(): one at a time (W4); roll_back(): all.
+// Threads: roll_forward(): one at a time (W4); roll_back(): all. What one of them zeroes another may be reading, in
+// this
+//   process or in another one: nothing is taken for a record whose checksum fails, and zeroing is done again. Threads
+//   of one process take turns all the same (zeroing_), so that no thread reads what another one writes. Nobody waits
+//   for a leaf meanwhile: who rolls back holds one.
 #pragma once
+
+#include <mutex>
 
 #include "history/history.hpp"
 #include "index/persistent/persistent_index.hpp"
@@ -78,6 +84,7 @@ class dead_writers final : public dead_writer_recovery {
   made_tags* told_;
   index::arena* memory_;
   writer_tail tails_;
+  mutable std::mutex zeroing_;  // held to read what roll_back() may zero, and to zero it
 };
 
 }  // namespace icecore::detail
