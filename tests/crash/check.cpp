@@ -10,6 +10,7 @@
 #include "feed_check.hpp"
 #include "index/persistent/persistent_index.hpp"
 #include "kept_check.hpp"
+#include "pool/manifest/manifest.hpp"
 #include "store/engine.hpp"
 #include "store/packed/retention/forgetting.hpp"
 
@@ -65,6 +66,8 @@ std::string verified(const store& s) {
     for (const auto& lost : lasting->lost_nodes()) return "index: " + lost;
     for (const auto& shared : testing::segments_of(s).check()) return "space: " + shared;
   }
+  if (const auto& core = s.core(); !outdated_segments(core.the_pool(), core.packing()).empty())
+    return "space: segments that no manifest names were not given back";
   const auto report = s.verify();
   if (report.ok()) return {};
   const damage& d = report.damages.front();

@@ -255,6 +255,15 @@ void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
   pools.persist().persist(to, sizeof slot);
 }
 
+bool may_have_packed_segments(const format::root& r) noexcept {
+  return r.version_major >= format::version_major_with_manifest;
+}
+
+void announce_packed_segments(pool_set& pools) {
+  if (may_have_packed_segments(pools.roots().read())) return;
+  pools.roots().update_both([](format::root& r) { r.version_major = format::version_major_with_manifest; });
+}
+
 void name_manifest(format::root& r, const manifest& m) noexcept {
   r.manifest = m.number;
   r.version_major = std::max(r.version_major,

@@ -40,6 +40,11 @@ struct manifest {
 /// Whether the segments of extents are looked at: not by who wants to know which of them are damaged.
 enum class extent_segments : std::uint8_t { checked, as_they_are };
 [[nodiscard]] manifest manifest_of(const pool_set& pools, extent_segments of_extents = extent_segments::checked);
+/// Called before a segment that only versions of icecore with manifests know is made: others would take it for damage.
+/// From then on the next opening looks for what a crash leaves of such segments. Durable on return.
+void announce_packed_segments(pool_set& pools);
+/// Whether that was ever called.
+[[nodiscard]] bool may_have_packed_segments(const format::root& r) noexcept;
 /// Writes the extents and the expired versions of `next` as the manifest that follows `now`; sets its number and
 /// segment. Durable on return.
 void store_manifest(pool_set& pools, const manifest& now, manifest& next);

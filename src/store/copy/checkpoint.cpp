@@ -29,6 +29,7 @@
 #include "base/raise.hpp"
 #include "icecore/unfinished.hpp"
 #include "pool/file/range_copier.hpp"
+#include "pool/manifest/manifest.hpp"
 #include "pool/query/query_cut.hpp"
 #include "pool/query/query_space.hpp"
 #include "store/copy/lineage.hpp"
@@ -85,7 +86,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     made->totals.add(writers_->totals());
     made->places = writers_->segment_tails();
     // Requests to forget: while the gate is shut no writer makes a segment, whose header would be looked at.
-    if (pool_->roots().read().version_major >= format::version_major_with_manifest) {
+    if (may_have_packed_segments(pool_->roots().read())) {
       made->packed = forgotten_keys(*pool_).segments();
     }
   }

@@ -19,8 +19,8 @@ bool instant_recovery::possible(const pool_set& p, const options& opening) {
   const bool there = link_pool(root.anchor) == 0 && segment_at % format::granule_size == 0 &&
                      p.valid_header(segment_at, format::index_segment_magic);
   if (!there || !p.missing().empty()) return false;
-  // what a compaction could not give back, because of a reader
-  if (root.manifest != 0 && p.shared() && !outdated_segments(p, manifest_of(p)).empty()) return false;
+  // what a compaction could not give back, because of a reader or a crash; it may have been the first one
+  if (may_have_packed_segments(root) && p.shared() && !outdated_segments(p, manifest_of(p)).empty()) return false;
   if (root.state == format::root_state::clean) return true;
   // A reader of a store that was left open changes nothing, so it has no place for what must be made anew.
   if (!p.shared()) return false;

@@ -166,6 +166,7 @@ packing::stratum_parts packing::cut_keys(const Engine& engine, unsigned threads)
 }
 
 packing::stratum_parts packing::merge_all(interval of, pace* slow) {
+  announce_packed_segments(*pools_);
   stratum_parts parts;
   with_engine(*core_, [&](const auto& engine) {
     const unsigned threads = thread_count(how_->threads);

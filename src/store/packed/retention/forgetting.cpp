@@ -38,10 +38,7 @@ std::string encoded(std::span<const key_to_forget> what) {
 
 void write_forget_request(pool_set& pools, version up_to, std::span<const key_to_forget> what) {
   const std::string content = encoded(what);
-  if (pools.roots().read().version_major < format::version_major_with_manifest) {
-    // older versions of icecore would take the segment for damage
-    pools.roots().update_both([](format::root& r) { r.version_major = format::version_major_with_manifest; });
-  }
+  announce_packed_segments(pools);
   const segment s = pools.allocate(sizeof(forget_header) + content.size(), 0, format::forget_segment_magic, {});
   // Where nothing is flushed line by line a power cut may keep what follows and lose this: that would be damage.
   pools.persist().persist(pools.at(s.offset), sizeof(format::segment_header));
