@@ -212,6 +212,9 @@ void writer_set::recover_dead_writers() {
   };
   if (std::ranges::none_of(shared_->slots, of_dead)) return;
   const recovering_lock one_at_a_time(shared_->recovering, [] {});  // what a killed holder began is done again
+  // acquire: the killed process had met the gate open, so whoever had shut it reads no slot any more. Threads of this
+  // process learn that from the gate itself.
+  static_cast<void>(shared_->gate_closed.load(std::memory_order_acquire));
   for (unsigned i = 0; i < writers_max; ++i) {
     writer_slot& slot = shared_->slots[i];
     if (!of_dead(slot)) continue;
