@@ -165,6 +165,10 @@ class extent {
     prefetch_slots_and_rows(at, guess);
     return {at, block_at(at).seek(key, guess).at};
   }
+  /// Asks for the first keys of block `i`, and their rows, if there is such a block.
+  [[gnu::always_inline]] void prefetch_block(std::uint32_t i) const noexcept {
+    if (i < blocks()) prefetch_slots_and_rows(i, 0);
+  }
   /// That a walk comes to block `i` from the one before it.
   void walk_to(std::uint32_t i) const noexcept {
     if (place_.on_device && (i == 0 || is_in_next_step(i))) walk_comes_to(media_, media_.data() + media_place(i));

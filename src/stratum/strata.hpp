@@ -254,6 +254,14 @@ class stratum_walk {
   /// Where a visit of the block from this key on ends.
   [[nodiscard]] std::uint32_t end_in_block(const block& b, const std::optional<std::string_view>& bound,
                                            std::size_t most) const;
+  /// Asks for what a walk reads from this key of the block on.
+  [[gnu::always_inline]] void expect_walk_from(const block& b, std::uint32_t key, std::size_t count) const {
+    if (key < b.keys()) {
+      b.prefetch_from(key, static_cast<std::uint32_t>(count));
+    } else {
+      of_->extent_at(extent_).prefetch_block(block_ + 1);
+    }
+  }
   /// Goes to the next block if this one's keys are all behind; whether it did.
   bool leave(const block& b);
 
@@ -284,6 +292,7 @@ template <class Visit>
 bool stratum_walk::visit_newest(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
   const block b = now();
   const std::uint32_t end = end_in_block(b, bound, most);
+  expect_walk_from(b, end, 2 * most);
   b.for_each_at(version_max, key_, [&](std::string_view key, const packed_record& newest) {
     if (key_ == end) return false;
     visit(key, newest);

@@ -86,8 +86,9 @@ class [[gnu::visibility("hidden")]] layered_walk final : public items_ahead {
 template <class Engine>
 void layered_walk<Engine>::seek(std::string_view key) {
   size_ = 0;
-  packed_.seek(key);
   young_links().seek(key, young_);
+  if (young_.size > 0) core_->records().space().prefetch(young_.entries.front());
+  packed_.seek(key);
   std::size_t at = 0;  // mostly the lower bound is the first one
   while (at < young_.size && key_of(young_.entries[at]) < key) ++at;
   come_to_young(at);
@@ -113,13 +114,14 @@ bool layered_walk<Engine>::read(std::size_t most) {
 template <class Engine>
 void layered_walk<Engine>::read_packed(std::size_t most) {
   const auto bound = young_ends() ? std::nullopt : std::optional(young_key_);
-  packed_.visit_newest(bound, most - size_, [&](std::string_view key, const stratum::packed_record& newest) {
+  const auto show = [this](std::string_view key, const stratum::packed_record& newest) __attribute__((always_inline)) {
     if (newest.stamped <= at_) [[likely]] {
       if (!newest.is_removal()) add({key, newest.value});
     } else if (const auto shown = core_->packed()->shown_at_most(packed_.newest(), at_)) {
       add({key, core_->packed()->record(*shown).value});
     }
-  });
+  };
+  packed_.visit_newest(bound, most - size_, show);
 }
 
 /// The young entries before the next packed key, and that key's.

@@ -9,6 +9,7 @@
 // Cost: seek() O(log keys), with a good guess O(1); newest_at() O(records of the key in this block); the others O(1).
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -89,6 +90,18 @@ class block {
   }
   [[nodiscard]] read_row row_at(std::uint64_t at) const noexcept { return row_reader(*this).read(at); }
 
+  /// Asks for some keys and their rows from key i on, as far as the block has them.
+  [[gnu::always_inline]] void prefetch_from(std::uint32_t i, std::uint32_t count) const noexcept {
+    const std::uint32_t keys = this->keys();
+    const std::uint64_t first = std::min(i, keys);
+    const std::uint64_t end = std::min<std::uint64_t>(first + count, keys);
+    const std::uint64_t slot_bytes = header().slot_bytes;
+    prefetch(sizeof(format::block_header) + first * slot_bytes, sizeof(format::block_header) + end * slot_bytes);
+    // rows lie about as far behind the first one as slots do
+    const std::uint64_t rows_at = header().rows_at;
+    const std::uint64_t rows = header().end - rows_at;
+    prefetch(rows_at + rows * first / keys, rows_at + rows * end / keys);
+  }
   /// Asks for the first rows of key i.
   [[gnu::always_inline]] void prefetch_rows(std::uint32_t i) const noexcept {
     __builtin_prefetch(at_ + header().rows_at + row(i));
@@ -139,6 +152,11 @@ class block {
     std::uint64_t padding_;
   };
 
+  [[gnu::always_inline]] void prefetch(std::uint64_t from, std::uint64_t end) const noexcept {
+    constexpr std::uint64_t enough = 16 * std::uint64_t{format::block_alignment};  // of long records
+    end = std::min(end, from + enough);
+    for (; from < end; from += format::block_alignment) __builtin_prefetch(at_ + from);
+  }
   [[nodiscard]] bool has(std::uint8_t flag) const noexcept { return (header().flags & flag) != 0; }
   [[nodiscard]] static std::string_view text(const std::byte* from, std::uint64_t size) noexcept {
     return {reinterpret_cast<const char*>(from), size};
