@@ -1,13 +1,17 @@
-// What a writer leaves in its segment.
+// What a writer leaves in its segment, and where it gets segments from.
 #include "store/write/writer.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "icecore/error.hpp"
 #include "pool/pool_set.hpp"
 #include "store/shared_state.hpp"
 #include "support/scratch.hpp"
@@ -69,6 +73,97 @@ std::string name_of(const ::testing::TestParamInfo<durability>& tried) {
 
 INSTANTIATE_TEST_SUITE_P(writer, rewound_bytes,
                          ::testing::Values(durability::none, durability::tag, durability::operation), name_of);
+
+/// Of the first generation of a store with the persistent index. Counts how often a writer asks.
+class own_segments final : public segment_source {
+ public:
+  explicit own_segments(pool_set& in) noexcept : pool_(&in) {}
+  [[nodiscard]] segment_tail change(unsigned /*writer*/, const segment_tail& /*remaining*/,
+                                    const record_totals& /*since_opening*/, version /*newest*/, std::uint64_t bytes,
+                                    std::uint16_t in) override {
+    ++asked;
+    const segment fresh = pool_->allocate(bytes, in);
+    return {fresh, fresh.first_record()};
+  }
+  void for_each_left(const std::function<void(const segment_tail&)>& /*visit*/) const override {}
+
+  unsigned asked = 0;
+
+ private:
+  pool_set* pool_;
+};
+
+class own_recovery final : public dead_writer_recovery {
+ public:
+  void roll_forward(unsigned /*writer*/, writer_slot& /*slot*/) override { ++asked; }
+  void roll_back(unsigned /*writer*/, const std::function<bool(std::string_view, link)>& /*never_shown*/) override {
+    ++asked;
+  }
+
+  unsigned asked = 0;
+};
+
+/// Two processes' writers of one store: the first one packs it, and the second one attaches.
+class attaching_writers : public ::testing::Test {
+ protected:
+  ~attaching_writers() override {
+    for (const int file : files_) ::close(file);
+  }
+  /// Of a process that is dead by now.
+  void leave_a_leased_writer() {
+    constexpr std::uint64_t dead = 77;
+    shared_.writers.slots[5].sequence = dead << writer_slot::process_shift | 1;
+  }
+  static bool is_shown_to_nobody(std::string_view /*key*/, link /*entry*/) { return true; }
+
+  const scratch folder_{place::tmpfs};
+  pool_set pools_{folder_ / "shared.ice",
+                  setting{.where = place::tmpfs, .durability = durability::operation}.options()};
+  const std::array<int, 2> files_{opened(), opened()};
+  index::arena memory_{{.file = files_[0], .locks = files_[1]}};
+  detail::shared_state& shared_ = detail::shared_state::make_in(memory_);
+  writer_set packs_{pools_, memory_, shared_.writers};
+  writer_set attaches_{pools_, memory_, shared_.writers};
+  own_segments segments_{pools_};
+  own_recovery recovery_;
+
+ private:
+  [[nodiscard]] int opened() const { return ::open((folder_ / "common").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); }
+};
+
+TEST_F(attaching_writers, use_segments_and_recovery_of_the_generation_that_these_were_made_for) {
+  attaches_.use(segments_, recovery_, attaches_.generation());
+  { writer_lease(attaches_)->reserve(100); }
+  EXPECT_EQ(segments_.asked, 1U);
+  leave_a_leased_writer();
+  attaches_.roll_back_dead_writers(is_shown_to_nobody);
+  EXPECT_EQ(recovery_.asked, 1U);
+  attaches_.recover_dead_writers();
+  EXPECT_EQ(recovery_.asked, 2U);
+}
+
+/// The store is packed between the moment when the second process has found its generation and when it is attached.
+TEST_F(attaching_writers, use_neither_in_a_generation_that_has_come_meanwhile) {
+  const std::uint64_t found = attaches_.generation();
+  {
+    const writer_set::gate stopped(packs_);
+    packs_.prepare_generation({});
+    packs_.begin_generation(found + 1, 0);
+  }
+  attaches_.use(segments_, recovery_, found);
+  { writer_lease(attaches_)->reserve(100); }
+  EXPECT_EQ(segments_.asked, 0U);
+  leave_a_leased_writer();
+  attaches_.roll_back_dead_writers(is_shown_to_nobody);  // for a reader of the generation that it has found
+  EXPECT_FALSE(pools_.persist().poisoned());
+  try {
+    attaches_.recover_dead_writers();
+    ADD_FAILURE() << "nobody knows what to do with a writer of that generation";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::poisoned);
+  }
+  EXPECT_EQ(recovery_.asked, 0U);
+}
 
 }  // namespace
 }  // namespace icecore::testing

@@ -102,7 +102,7 @@ std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, m
   own.clock = std::make_unique<std::atomic<std::uint64_t>>(clock_of(now));
   parts.opened->clock = std::make_unique<version_clock>(*own.clock, &pools.roots(), version_max);
   parts.clock = parts.opened->clock.get();
-  parts.writers->use(*own.records);
+  parts.writers->use(*own.records, parts.generation);
   parts.kind = static_cast<index_kind>(root.index);
   std::memcpy(parts.hash_seed.data(), root.hash_seed, sizeof root.hash_seed);
   parts.lost = lost_versions_of(root);

@@ -218,7 +218,8 @@ durable_parts durable_parts_in(store_parts& parts, const format::root& root, std
       std::make_unique<listed_tags>(made.index->space(), *made.histories, *made.media, anchor != anchor_is::there);
   made.killed = std::make_unique<dead_writers>(p, *made.media, *made.histories, *made.index, *made.tags,
                                                parts.shared->tags, *parts.memory);
-  parts.writers->use(made.media->segments(), *made.killed);
+  // W6: of the parts' generation. The current one may be a later one by now, if this process attaches.
+  parts.writers->use(made.media->segments(), *made.killed, parts.generation);
   return made;
 }
 

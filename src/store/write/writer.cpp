@@ -231,10 +231,15 @@ void writer_set::recover_dead_writers() {
 // Another thread may be in roll_forward() meanwhile. That one looks for the index pairs of what the writer made, so it
 // waits for the leaf's lock, which the caller holds; and no thread leases the writer before roll_forward() has
 // returned.
+//
+// A reader may still look at the index when a later generation takes the writes. The change has waited until all dead
+// writers were recovered (W5), so those that are dead now never wrote in this index. If the generation changes in here,
+// roll_back() finds what roll_forward() has left: each entry is in the index, or is zero.
 void writer_set::roll_back_dead_writers(const std::function<bool(std::string_view key, link entry)>& never_shown) {
+  if (generation() != used_in_) return;
   for (unsigned i = 0; i < writers_max; ++i) {
     // acquire: as recover_dead_writers()
-    if (is_of_dead(shared_->slots[i].sequence.load(std::memory_order_acquire))) recovery().roll_back(i, never_shown);
+    if (is_of_dead(shared_->slots[i].sequence.load(std::memory_order_acquire))) recovery_->roll_back(i, never_shown);
   }
 }
 

@@ -21,6 +21,8 @@
 //       The holder never waits for a thread that wants this lock.
 //   W5. The generation changes while the gate is shut and no writer is leased. So who has leased a writer, and looks at
 //       the number behind that, has the current one until the lease ends, in whatever process.
+//   W6. Segments and recoverers that are used (use()) serve writers of the generation that they were made for, and of
+//       no other. In the next one the logs, lists and heads that they know belong to nobody: their space is given back.
 // Errors: without a persistent index, errc::poisoned for all processes once one was killed during a write.
 #pragma once
 
@@ -227,14 +229,15 @@ class writer_set {
   /// attaches later finds it closed.
   [[nodiscard]] bool is_alone() const noexcept;
   /// Uses `segments` in place of scanned(), and `recovery` instead of poisoning the store after a kill, as long as the
-  /// generation of now takes the writes. Call before the first write.
-  void use(segment_source& segments, dead_writer_recovery& recovery) noexcept {
-    use(segments);
+  /// young generation of this number takes the writes. Call before the first write. The caller says the number, of the
+  /// generation that both were made for: while a process attaches, the one that takes the writes may change (W6).
+  void use(segment_source& segments, dead_writer_recovery& recovery, std::uint64_t in) noexcept {
+    use(segments, in);
     recovery_ = &recovery;
   }
-  void use(segment_source& segments) noexcept {
+  void use(segment_source& segments, std::uint64_t in) noexcept {
     segments_ = &segments;
-    used_in_ = generation();
+    used_in_ = in;
   }
   /// Called under the gate when its last holder was killed there, before anything else: completes what that one left.
   void when_gate_holder_died(std::function<void()> complete) { complete_ = std::move(complete); }
