@@ -192,14 +192,6 @@ void store_core::raise_attached() const {
         pool_->file().path().native());
 }
 
-void store_core::check_packable() const {
-  if (kind_ != index_kind::persistent || !shares()) return;
-  raise(errc::invalid_argument,
-        "{}: processes share the store and its index is persistent: such a store is not packed while it is open; close "
-        "it and use icecore::compact(), or share it with another index",
-        pool_->file().path().native());
-}
-
 // ---- About itself ----
 
 statistics store_core::stats() const {

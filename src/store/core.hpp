@@ -248,9 +248,6 @@ class [[gnu::visibility("hidden")]] store_core {
     if (beside_writer_) return newest_observed_.load(std::memory_order_acquire);
     return nobody_writes() ? clock_->now() : clock_->now() - 1;
   }
-  /// Whether it can be packed while it is open. errc::invalid_argument if processes share it with the persistent index:
-  /// after a process was killed there, damage was seen (0036).
-  void check_packable() const;
   /// From now on readers beside this process learn what is settled, if a thread looks. When opening is complete, before
   /// the first write.
   void publish_settled();

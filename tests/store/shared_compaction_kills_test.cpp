@@ -249,7 +249,7 @@ TEST_P(SharedCompactionKills, of_a_process_that_looks_or_has_shut_the_gate_keep_
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EverySetting, SharedCompactionKills, ::testing::ValuesIn(SharedStore::packable_settings()),
+INSTANTIATE_TEST_SUITE_P(EverySetting, SharedCompactionKills, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
 
 }  // namespace

@@ -460,29 +460,7 @@ TEST_P(SharedCompaction, runs_by_itself_beside_a_process_that_writes) {
   EXPECT_EQ(other.wait(), 0);
 }
 
-class SharedPersistent : public SharedStore {};
-
-TEST_P(SharedPersistent, is_packed_only_when_it_is_closed) {
-  {
-    store s(path_, first());
-    s.insert("key", "value");
-    promise_error("compact() of a shared store with the persistent index", errc::invalid_argument,
-                  [&] { static_cast<void>(s.compact()); });
-    s.close();
-  }
-  options how = first();
-  how.compaction = compaction_mode::automatic;
-  promise_error("automatic compaction of such a store", errc::invalid_argument, [&] { store s(path_, how); });
-  EXPECT_FALSE(std::filesystem::exists(first().shared_as));
-  EXPECT_TRUE(compact(path_).packed);
-  EXPECT_EQ(store(path_, first()).find("key")->bytes(), "value");
-}
-
-INSTANTIATE_TEST_SUITE_P(OnTmpfs, SharedPersistent,
-                         ::testing::Values(setting{place::tmpfs, durability::operation, index_kind::persistent}),
-                         [](const auto& tested) { return tested.param.name(); });
-
-INSTANTIATE_TEST_SUITE_P(EverySetting, SharedCompaction, ::testing::ValuesIn(SharedStore::packable_settings()),
+INSTANTIATE_TEST_SUITE_P(EverySetting, SharedCompaction, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
 
 }  // namespace

@@ -345,7 +345,6 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
     tell(others, *opened, opening);
     state.make_robust();
     opened->current().share(opening.shared_as);
-    if (packs) opened->current().check_packable();
     begin_threads(*opened);
     return opened;
   } catch (...) {

@@ -16,14 +16,6 @@
 namespace icecore::testing {
 
 class SharedStore : public ::testing::TestWithParam<setting> {
- public:
-  /// Those in which a store is packed while processes share it: not with the persistent index.
-  [[nodiscard]] static std::vector<setting> packable_settings() {
-    std::vector<setting> some = tmpfs_settings();
-    std::erase_if(some, [](const setting& each) { return each.index == index_kind::persistent; });
-    return some;
-  }
-
  protected:
   /// For the process that opens it.
   [[nodiscard]] options first() const {

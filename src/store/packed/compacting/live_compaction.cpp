@@ -383,7 +383,6 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
     held_engine now = hold();
     now->check_writable();
     now->check_first();
-    now->check_packable();
     if (how.together != nullptr && now->shares()) {
       raise(errc::invalid_argument,
             "{}: processes share the store: it is not packed at one instant with others; close it and use "
