@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "failing_calls.hpp"
 #include "icecore/icecore.hpp"
@@ -202,6 +203,24 @@ TEST_F(SharedFile, of_another_user_is_not_believed) {
   const store s(path_, first());
   ASSERT_EQ(chown(common_.c_str(), 65534, 65534), 0);
   expect_refused(errc::permission, "user 65534");
+}
+
+/// It is opened three times. Each of these may come behind the removal.
+TEST_F(SharedFile, that_is_removed_while_a_process_attaches_is_one_as_which_no_store_is_shared) {
+  const store s(path_, first());
+  constexpr int opened_max = 30;  // also the store's file, and what the kernel tells of the boot
+  int met = 0;
+  for (int n = 0; n < opened_max; ++n) {
+    try {
+      const failing_call gone("open", ENOENT, {.after = n, .times = 1});
+      const store attached(path_, beside());
+    } catch (const error& e) {
+      if (!std::string_view(e.what()).starts_with(common_.native())) continue;
+      ++met;
+      EXPECT_EQ(e.code(), errc::no_such_store) << e.what();
+    }
+  }
+  EXPECT_EQ(met, 3);
 }
 
 TEST_F(SharedFile, that_holds_something_else_is_reported) {

@@ -37,13 +37,13 @@ class memory_file {
   memory_file(const std::filesystem::path& path, int flags) : path_(path) {
     constexpr int always = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
     descriptor_ = ::open(path.c_str(), flags | always, 0600);
-    if (descriptor_ < 0) raise_not_opened(flags);
+    if (descriptor_ < 0) raise_not_opened(errno, flags);
     locks_.emplace([&] { return ::open(path.c_str(), always); });
     if (locks_->get() < 0) {
       const int number = errno;
       ::close(descriptor_);
       if (flags != 0) ::unlink(path.c_str());  // made here: otherwise the next try would find it there
-      raise_errno(number, "open", path.native());
+      raise_not_opened(number, flags);
     }
     struct stat one {};
     struct stat other {};
@@ -63,7 +63,7 @@ class memory_file {
   [[nodiscard]] std::shared_ptr<const lock_descriptor> opened_again() const {
     auto again = std::make_shared<const lock_descriptor>(
         [this] { return ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW); });
-    if (again->get() < 0) raise_errno(errno, "open", path_.native());
+    if (again->get() < 0) raise_not_opened(errno, 0);
     struct stat one {};
     struct stat other {};
     const bool is_same = fstat(descriptor_, &one) == 0 && fstat(again->get(), &other) == 0 &&
@@ -102,16 +102,17 @@ class memory_file {
   [[noreturn]] void raise_replaced() const {
     raise(errc::io, "{}: was replaced by another file while it was being opened", path_.native());
   }
-  [[noreturn]] void raise_not_opened(int flags) const {
-    if (errno == EEXIST) {
+  /// The process that shared it may have closed the store and removed the file since it was opened here the first time.
+  [[noreturn]] void raise_not_opened(int number, int flags) const {
+    if (number == EEXIST) {
       raise(errc::locked,
             "{}: exists already; a store is shared as a new file (remove the old one if the process that made it is "
             "dead)",
             path_.native());
     }
-    if (errno == ENOENT && flags == 0)
+    if (number == ENOENT && flags == 0)
       raise(errc::no_such_store, "{}: no process shares a store as this file", path_.native());
-    raise_errno(errno, "open", path_.native());
+    raise_errno(number, "open", path_.native());
   }
 
   std::filesystem::path path_;
