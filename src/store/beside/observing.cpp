@@ -54,6 +54,7 @@ record_totals totals_of(const std::vector<settled_part>& parts) {
 std::vector<link> in_key_order(const pool_set& pools, const std::vector<settled_part>& parts,
                                const address_space& space) {
   std::vector<std::span<const link>> entries;
+  entries.reserve(parts.size());
   for (const settled_part& part : parts) entries.emplace_back(part.entries);
   entries_in_order sorted = sort_entries(std::move(entries), space);
   if (sorted.of_one_key) {
