@@ -1,6 +1,9 @@
-"""Whatever ./check does in turns has its turn within a few commits."""
+"""Whatever ./check does in turns has its turn within a few commits; its steps can be listed."""
 
+import os
 import re
+import signal
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -52,6 +55,23 @@ class Turns(unittest.TestCase):
         targets = set(re.findall(r"^icecore_fuzz_target\((\w+)", text, re.MULTILINE))
         for fuzzed in self.of_commits(check_turns.fuzzed, 3):
             self.assertEqual(sorted(target for targets in fuzzed for target in targets), sorted(targets))
+
+
+class Listing(unittest.TestCase):
+    def listed(self, output):
+        return subprocess.run([sys.executable, "-B", ROOT / "scripts/check-steps", "--list"], stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+
+    def test_the_steps_are_listed(self):
+        listed = self.listed(subprocess.PIPE)
+        self.assertEqual((listed.returncode, listed.stderr), (0, ""))
+        self.assertIn("after nothing", listed.stdout)
+
+    def test_a_reader_may_have_seen_enough(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        listed = self.listed(writing)
+        os.close(writing)
+        self.assertEqual((listed.returncode, listed.stderr), (-signal.SIGPIPE, ""))
 
 
 if __name__ == "__main__":
