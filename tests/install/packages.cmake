@@ -9,6 +9,22 @@ file(MAKE_DIRECTORY ${WORK})
 run(${CPACK} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK}/made
     -D "CPACK_COMPONENTS_ALL=development\;skv\;runtime\;server" -D CPACK_PACKAGE_DIRECTORY=${WORK})
 
+# expect_size(name kibibytes): the files of WORK/name, and one for each folder and link. A link to a library is no second one.
+function(expect_size name kibibytes)
+  set(expected 1)  # the root
+  file(GLOB_RECURSE found LIST_DIRECTORIES ON ${WORK}/${name}/*)
+  foreach(path IN LISTS found)
+    set(bytes 1)
+    if(NOT IS_SYMLINK ${path} AND NOT IS_DIRECTORY ${path})
+      file(SIZE ${path} bytes)
+    endif()
+    math(EXPR expected "${expected} + (${bytes} + 1023) / 1024")
+  endforeach()
+  if(NOT kibibytes EQUAL expected)
+    message(FATAL_ERROR "${name} claims an Installed-Size of ${kibibytes}, and has ${expected}")
+  endif()
+endfunction()
+
 # unpack(name depends-on file...): the package has these files, and names what it needs (left in `dependencies`); its files
 # are in WORK/name.
 function(unpack name depends)
@@ -19,6 +35,8 @@ function(unpack name depends)
   endif()
   set(dependencies "${said}" PARENT_SCOPE)
   run(dpkg-deb --extract ${package} ${WORK}/${name})
+  run(dpkg-deb --field "${package}" Installed-Size)
+  expect_size(${name} ${said})
   foreach(file IN LISTS ARGN)
     file(GLOB found ${WORK}/${name}/usr/${file})
     if(NOT found)
