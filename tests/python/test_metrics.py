@@ -1,10 +1,14 @@
-"""Metrics of tags: in the note, as a frame, as a plot."""
+"""Metrics of tags: in the note, as a frame, as a table of Arrow, as a plot."""
 
 import json
 import math
+import os
 import sys
 
+import duckdb
 import numpy as np
+import polars
+import pyarrow
 import pytest
 from conftest import open_store
 
@@ -118,6 +122,41 @@ def test_tags_become_a_frame_of_polars_with_the_same_values(trained):
     trained.tag("whole", metrics={"loss": 1})  # among floats
     assert trained.tags().to_polars()["loss"].to_list()[-1] == 1.0
     assert icecore.Tags().to_polars().shape == (0, 4)
+
+
+def test_tags_are_a_table_of_arrow(store):
+    notes = [{"loss": 0.5, "step": 2**40, "best": True, "host": "ä"}, {"loss": 1, "step": -1, "best": False}, {}, {"empty": None}]
+    for epoch, metrics in enumerate(notes):
+        store.tag(f"epoch-{epoch}", note="", metrics=metrics)
+    tags = store.tags()
+    table = pyarrow.table(tags.to_arrow(batch_rows=3))
+    table.validate(full=True)
+    types = dict(zip(table.column_names, map(str, table.schema.types)))
+    assert types == {"version": "uint64", "name": "large_string", "time": "timestamp[ns, tz=UTC]", "note": "large_string",
+                     "loss": "double", "step": "int64", "best": "bool", "host": "large_string", "empty": "double"}  # fmt: skip
+    assert table["time"].cast("int64").to_pylist() == [tag.time_ns for tag in tags]
+    for name in ("version", "name", "note"):
+        assert table[name].to_pylist() == [getattr(tag, name) for tag in tags]
+    for name in ("loss", "step", "best", "host", "empty"):
+        assert table[name].to_pylist() == [metrics.get(name) for metrics in notes]
+    assert polars.from_arrow(pyarrow.RecordBatchReader.from_stream(tags).read_all()).drop("empty").equals(tags.to_polars().drop("empty"))
+    stream = tags.to_arrow()
+    assert duckdb.sql("SELECT count(*), max(loss) FROM stream WHERE best IS NOT NULL").fetchall() == [(2, 1.0)]
+    assert pyarrow.table(store.tags().to_arrow()).num_rows == 4 and pyarrow.table(icecore.Tags().to_arrow()).num_rows == 0
+
+
+def test_tags_that_no_table_of_arrow_holds_are_refused(store):
+    store.tag("large", metrics={"count": 2**70})
+    with pytest.raises(icecore.InvalidArgumentError, match="'count' has whole numbers of more than 64 bits"):
+        store.tags().to_arrow()
+    store.tag("list", note='{"count": [1]}')
+    with pytest.raises(icecore.InvalidArgumentError, match="several types, int, list"):
+        store.tags().to_arrow()
+    with pytest.raises(icecore.InvalidArgumentError, match="type list"):
+        icecore.Tags(store.tags()[1:]).to_arrow()
+    store.tag(name="no text", note=os.fsdecode(b"\xff"))
+    with pytest.raises(icecore.InvalidArgumentError, match="not UTF-8"):
+        icecore.Tags(store.tags()[2:]).to_arrow()
 
 
 def test_a_metric_of_several_types_is_no_column_of_polars(trained):

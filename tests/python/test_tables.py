@@ -1,4 +1,4 @@
-"""Snapshots, histories and differences as tables: one snapshot, read by every library of frames."""
+"""Snapshots, histories, differences and changes as tables: one snapshot, read by every library of frames."""
 
 import decimal
 import gc
@@ -109,6 +109,21 @@ def test_differences_have_nulls_where_the_key_is_not_there(filled, kind):
 
 
 # ---- Types -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [None, "binary_view"])
+def test_changes_have_nulls_where_the_key_is_not_there(filled, kind):
+    filled["new"] = b"1" * 5000
+    found = filled.changes(0, filled.tag())
+    wanted = [tuple(change) for change in found]
+    table = pyarrow.table(found.to_arrow(kind, kind, batch_rows=3))
+    table.validate(full=True)
+    assert table.column_names == list(icecore.KeyChange._fields)
+    assert [str(table.schema.field(name).type) for name in ("version", "first")] == ["uint64", "bool"]
+    assert [tuple(row.values()) for row in table.to_pylist()] == found.to_polars(kind, kind).rows() == wanted
+    assert polars.DataFrame(found).rows() == list(found.to_pandas().itertuples(index=False, name=None)) == wanted
+    assert duckdb.sql("SELECT key FROM found WHERE value IS NULL AND NOT first").fetchall() == [(b"long",)]
+    assert pyarrow.table(filled.changes(0, filled.latest(), "key = 'nobody'")).num_rows == 0
 
 
 def test_keys_and_values_become_what_a_dtype_says(store):
@@ -331,6 +346,8 @@ def test_no_library_is_needed_for_a_stream(path):
             then = store.latest()
             assert "arrow_array_stream" in repr(then.__arrow_c_stream__()), then.__arrow_c_stream__()
             assert "arrow_schema" in repr(store.history("a").__arrow_c_schema__())
+            for made in (store.changes(0, then), store.tags()):
+                assert "arrow_array_stream" in repr(made.__arrow_c_stream__()), made
             for call, wanted in ((then.to_pandas, "pip install pandas"), (then.to_polars, "pip install polars")):
                 try:
                     call()

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _native, checks, columns
+from . import _native, checks, columns, tables
 
 if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    import polars  # type: ignore[import-not-found, unused-ignore]
+
     from ._types import BytesLike
+    from .tables import ArrowStream, ColumnType
 
 _BLOCK = 256
 
@@ -60,6 +64,48 @@ class Changes(_native.Changes):
         Raises InvalidArgumentError for negative threads, DamagedError and ClosedError.
         """
         return self._count(columns.thread_count(threads))
+
+    def to_arrow(
+        self, key_type: ColumnType = None, value_type: ColumnType = None, *, batch_rows: int = 65536
+    ) -> ArrowStream:
+        """The columns ``key``, ``version``, ``value``, ``before`` and ``first``, by key, then by version, for any library
+        that reads Arrow; ``value`` is null where the key was removed, ``before`` where it was not there. Types as for
+        ``Snapshot.to_arrow``.
+
+        >>> pyarrow.table(store.changes(0, "epoch-1").to_arrow("utf8", "utf8")).to_pylist()[0]
+        {'key': 'a', 'version': 1, 'value': '1', 'before': None, 'first': True}
+
+        Raises what ``Snapshot.to_arrow`` raises.
+        """
+        types = tables.arrow_type(key_type, "key_type"), tables.arrow_type(value_type, "value_type")
+        limits = tables.limits(batch_rows)
+        return tables.ArrowStream(lambda: _native.changes_stream(self, *types, *limits), KeyChange._fields, "changes")
+
+    def to_pandas(self, key_type: ColumnType = None, value_type: ColumnType = None) -> pandas.DataFrame:
+        """A frame of pandas with the columns of ``to_arrow``; None in place of null.
+
+        >>> store.changes(0, "epoch-1").to_pandas("utf8", "utf8")["value"].tolist()
+        ['1', '2']
+
+        Raises what ``Snapshot.to_pandas`` raises.
+        """
+        return tables.to_pandas(lambda: tables.change_columns(self, key_type, value_type))
+
+    def to_polars(self, key_type: ColumnType = None, value_type: ColumnType = None) -> polars.DataFrame:
+        """A frame of polars with the columns of ``to_arrow``.
+
+        >>> store.changes(0, "epoch-1").to_polars("utf8", "utf8")["value"].to_list()
+        ['1', '2']
+
+        Raises what ``Snapshot.to_polars`` raises.
+        """
+        return tables.to_polars(self.to_arrow(key_type, value_type))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.to_arrow().__arrow_c_schema__()
 
 
 class FeedBatch(NamedTuple):

@@ -7,13 +7,15 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from . import _native, html
-from .metrics import Metric, frame_of, metrics_in, plot_of, polars_of
+from .metrics import Metric, arrow_of, frame_of, metrics_in, plot_of, polars_of
 from .versions import EPOCH, HasVersion
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
     import polars  # type: ignore[import-not-found, unused-ignore]
     from matplotlib.axes import Axes  # type: ignore[import-not-found, unused-ignore]
+
+    from .tables import ArrowStream
 
 DURABILITY_MODES = ("best_available", "none", "tag", "operation")
 """The modes in the order of ``icecore::durability``."""
@@ -74,6 +76,18 @@ class Tags(list[Tag]):
     Raises nothing.
     """
 
+    def to_arrow(self, *, batch_rows: int = 65536) -> ArrowStream:
+        """The columns of ``to_pandas`` for any library that reads Arrow; null where a tag lacks a metric.
+
+        >>> version = store.tag("epoch-2", metrics={"loss": 0.25})
+        >>> pyarrow.table(store.tags().to_arrow()).select(["name", "loss"]).to_pylist()
+        [{'name': 'epoch-1', 'loss': None}, {'name': 'epoch-2', 'loss': 0.25}]
+
+        Raises InvalidArgumentError for a metric whose values are of several types, or are whole numbers of more than 64
+        bits.
+        """
+        return arrow_of(self, batch_rows)
+
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each tag: ``version``, ``name``, ``time`` (in UTC), ``note``, and a column for each metric, empty where
         a tag lacks it.
@@ -117,6 +131,12 @@ class Tags(list[Tag]):
         """
         axes: Axes = plot_of(self, metrics, over, ax)
         return axes
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.to_arrow().__arrow_c_schema__()
 
     def _repr_html_(self) -> str:
         rows = [(t.version, t.name, t.time.isoformat(" ", "seconds"), t.note) for t in self[: html.ROWS_MAX]]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Union
 
+from . import tables
 from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -97,6 +98,21 @@ def polars_of(tags: Sequence[Tag]) -> Any:
     return polars.DataFrame(list(columns.values())).with_columns(polars.col("time").cast(time))
 
 
+def arrow_of(tags: Sequence[Tag], batch_rows: int) -> tables.ArrowStream:
+    """See Tags.to_arrow."""
+    fixed = {"version": "version", "name": "str", "time": "time", "note": "str"}
+    columns = {}
+    for name, values in _columns_of(tags).items():
+        made = values if name in fixed else _of_one_type(name, values)
+        kind = fixed.get(name) or next((type(value).__name__ for value in made if value is not None), "float")
+        if kind not in ("version", "str", "time", "int", "float", "bool"):
+            raise InvalidArgumentError(f"metric {name!r} has values of the type {kind}, and a column of Arrow has numbers or str")
+        if kind == "int" and any(value is not None and not -(2**63) <= value < 2**63 for value in made):
+            raise InvalidArgumentError(f"metric {name!r} has whole numbers of more than 64 bits: to_pandas() takes them")
+        columns[name] = kind, made
+    return tables.stream_of(columns, f"{len(tags)} tags", batch_rows)
+
+
 def _columns_of(tags: Sequence[Tag]) -> dict[str, list[Any]]:
     """The columns of a frame of tags, times in nanoseconds."""
     columns: dict[str, list[Any]] = {
@@ -120,7 +136,7 @@ def _of_one_type(name: str, values: list[Any]) -> list[Any]:
     if len(kinds) > 1:
         raise InvalidArgumentError(
             f"metric {name!r} has values of several types, {', '.join(sorted(kind.__name__ for kind in kinds))}, and a column "
-            "of polars has one: to_pandas() takes them"
+            "of polars or Arrow has one: to_pandas() takes them"
         )
     return values
 

@@ -1,10 +1,11 @@
-"""Snapshots, histories and differences as tables, for libraries of arrays, frames and queries.
+"""Snapshots, histories, differences, changes and tags as tables, for libraries of arrays, frames and queries.
 
 The Arrow C stream interface hands them over: the native half makes the streams, so no Arrow library is needed here.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Union
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeAlias
 
+    from .feed import Changes
     from .history import Diff, History
     from .snapshot import Snapshot
 
@@ -32,6 +34,23 @@ _FORMATS = {
     "i1": "c", "u1": "C", "i2": "s", "u2": "S", "i4": "i", "u4": "I", "i8": "l", "u8": "L",
     "f2": "e", "f4": "f", "f8": "g",
 }  # fmt: skip
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{text!r} is not UTF-8, as text of Arrow is: to_pandas() takes it") from None
+
+
+_TYPES: dict[str, tuple[tuple[Any, ...], Callable[[Any], bytes]]] = {
+    "int": ((_FIXED, "l", 8), struct.Struct("=q").pack),
+    "float": ((_FIXED, "g", 8), struct.Struct("=d").pack),
+    "bool": ((5,), lambda flag: b"1" if flag else b""),
+    "str": ((1,), _encoded),
+    "version": ((_FIXED, "L", 8), struct.Struct("=Q").pack),
+    "time": ((_FIXED, "tsn:UTC", 8), struct.Struct("=q").pack),
+}  # fmt: skip
 _UNITS = {"s": "s", "ms": "m", "us": "u", "ns": "n"}
 _ACCEPTED = "None or 'binary', 'utf8', 'binary_view', or a NumPy dtype such as '>u8', '<f4', 'V16' or ('<f4', (128,))"
 _BATCH_ROWS = 1 << 16
@@ -40,8 +59,8 @@ _BATCH_BYTES = 16 << 20
 
 class ArrowStream:
     """A table for any library that reads Arrow: ``pyarrow.table(made)``, ``polars.DataFrame(made)``, DuckDB's SQL and
-    others read it batch by batch, as often as they like. ``snapshot.to_arrow()``, ``history.to_arrow()`` and
-    ``diff.to_arrow()`` make one.
+    others read it batch by batch, as often as they like. ``to_arrow()`` of a snapshot, a history,
+    differences, changes and tags makes one.
 
     A stream reads the store as it goes on, so memory has one batch at a time; batches stay valid after ``close()``. A
     stream that is read on after it ends with an error that says so.
@@ -57,7 +76,7 @@ class ArrowStream:
 
     def __init__(self, made: Callable[[], Any], names: tuple[str, ...], shown: str) -> None:
         if not callable(made):
-            raise TypeError("an ArrowStream is made by to_arrow() of a snapshot, a history or a diff")
+            raise TypeError("an ArrowStream is made by to_arrow() of a snapshot, a history, a diff, changes or tags")
         self._made = made
         self._names = names
         self._shown = shown
@@ -172,6 +191,27 @@ def diff_columns(diff: Diff, key_type: ColumnType, value_type: ColumnType) -> di
         "before": _pandas_column([one.before for one in found], value_type, "before"),
         "after": _pandas_column([one.after for one in found], value_type, "after"),
     }
+
+
+def change_columns(changes: Changes, key_type: ColumnType, value_type: ColumnType) -> dict[str, Any]:
+    """The same of changes."""
+    found = list(changes)
+    return {
+        "key": _pandas_column([one.key for one in found], key_type, "key"),
+        "version": np.array([one.version for one in found], np.uint64),
+        "value": _pandas_column([one.value for one in found], value_type, "value"),
+        "before": _pandas_column([one.before for one in found], value_type, "before"),
+        "first": np.array([one.first for one in found], bool),
+    }
+
+
+def stream_of(columns: dict[str, tuple[str, list[Any]]], shown: str, batch_rows: int) -> ArrowStream:
+    """A table of these columns, each with its type: "int", "float", "bool", "str", "version" or "time"."""
+    types = [_native.ArrowType(*_TYPES[kind][0]) for kind, _ in columns.values()]
+    items = [[None if one is None else _TYPES[kind][1](one) for one in column] for kind, column in columns.values()]
+    rows, names = len(items[0]), list(columns)
+    ends = limits(batch_rows)
+    return ArrowStream(lambda: _native.table_stream(names, types, items, rows, *ends), tuple(names), shown)
 
 
 def _number_type(given: ColumnType, what: str) -> np.dtype[Any] | None:

@@ -77,6 +77,8 @@ ArrowSchema described(const arrow_field& field) {
       return described(field.name, "vz", field.nullable);
     case arrow_kind::version:
       return described(field.name, "L", field.nullable);
+    case arrow_kind::flag:
+      return described(field.name, "b", field.nullable);
     case arrow_kind::fixed:
       break;
   }
@@ -163,6 +165,9 @@ void arrow_column::append(const std::optional<std::string_view>& item, std::uint
         bytes_.resize(bytes_.size() + field_->type.item_bytes);
       }
       break;
+    case arrow_kind::flag:
+      append_flag(!shown.empty());
+      break;
     case arrow_kind::version:
       break;  // append_version
   }
@@ -222,6 +227,11 @@ void arrow_column::append_fixed(std::string_view item, std::uint64_t row) {
     const auto first = bytes_.begin() + static_cast<std::ptrdiff_t>(i);
     std::reverse(first, first + static_cast<std::ptrdiff_t>(type.reversed_bytes));
   }
+}
+
+void arrow_column::append_flag(bool set) {
+  if (size_ % 8 == 0) bytes_.push_back(0);
+  if (set) bytes_.back() = static_cast<char>(static_cast<unsigned char>(bytes_.back()) | 1U << size_ % 8);
 }
 
 ArrowArray arrow_column::take(const pin& holds) {

@@ -25,6 +25,7 @@ enum class arrow_kind : std::uint8_t {
   view = 2,     ///< binary_view: large values stay in the pool
   fixed = 3,    ///< items of one size, of the type of `format`
   version = 4,  ///< uint64
+  flag = 5,     ///< bool: false is an item without bytes
 };
 
 struct arrow_type {
@@ -64,6 +65,7 @@ class arrow_column {
  private:
   void append_view(std::string_view item, std::uint64_t row);
   void append_fixed(std::string_view item, std::uint64_t row);
+  void append_flag(bool set);
   void require_text(std::string_view item, std::uint64_t row) const;
   [[noreturn]] void refuse(std::uint64_t row, const std::string& why) const;
 
@@ -73,7 +75,7 @@ class arrow_column {
   std::size_t viewed_bytes_ = 0;
   std::vector<std::uint64_t> validity_;
   std::vector<std::int64_t> offsets_{0};  // bytes, text
-  std::vector<char> bytes_;               // of items; view: the 16 bytes of each view
+  std::vector<char> bytes_;               // of items; view: the 16 bytes of each view; flag: bits
   std::vector<char> copied_;              // view: items that are neither short nor large
   std::vector<std::string_view> pooled_;  // view: items that stay in the pool
 };

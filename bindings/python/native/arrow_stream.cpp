@@ -1,5 +1,5 @@
-// Snapshots, histories and differences as Arrow streams: the PyCapsule interface, without an Arrow library.
-// https://arrow.apache.org/docs/format/CStreamInterface.html
+// Snapshots, histories, differences, changes and tags as Arrow streams: the PyCapsule interface, without an Arrow
+// library. https://arrow.apache.org/docs/format/CStreamInterface.html
 //
 // A consumer may ask for the next batch on any thread, with the GIL or without: the stream takes it to see whether the
 // store is open, and reads the rows without it, as a call for which closing waits (calls.hpp).
@@ -73,13 +73,22 @@ void append_difference(const difference& found, std::vector<arrow_column>& colum
   columns[2].append(found.after, row);
 }
 
+void append_key_change(const key_change& found, std::vector<arrow_column>& columns, std::uint64_t row) {
+  columns[0].append(found.key, row);
+  columns[1].append_version(found.version);
+  columns[2].append(found.value, row);
+  columns[3].append(found.before, row);
+  columns[4].append(found.first ? "1" : "", row);
+}
+
 /// What the pointers of a stream lead to.
 class stream_state {
  public:
+  /// `owner`: the store that is read; none for rows that are in memory.
   stream_state(std::shared_ptr<session> owner, pin holds, std::vector<arrow_field> fields,
                std::unique_ptr<row_source> rows, batch_limits limits)
       : owner_(std::move(owner)),
-        opening_(owner_->openings()),
+        opening_(owner_ ? owner_->openings() : 0),
         holds_(std::move(holds)),
         fields_(std::move(fields)),
         rows_(std::move(rows)),
@@ -132,9 +141,14 @@ class stream_state {
   void next(ArrowArray& out) {
     if (Py_IsInitialized() == 0) throw error(errc::closed, "the interpreter has ended, and closed the store");
     const nb::gil_scoped_acquire held;
+    if (!owner_) return fill(out);
     owner_->use();
     if (opening_ != owner_->openings()) owner_->refuse_what_was_inherited();
     const without_gil released(*owner_);
+    fill(out);
+  }
+
+  void fill(ArrowArray& out) {
     std::size_t bytes = 0;
     while (!ended_ && columns_.front().size() < limits_.rows && bytes < limits_.bytes) {
       ended_ = !rows_->append_to(columns_, row_);
@@ -205,6 +219,60 @@ arrow_capsule diff_stream(const store_object& store, icecore::version before, ic
                    std::move(rows), batch_rows, batch_bytes);
 }
 
+arrow_capsule changes_stream(const changes_object& changes, const arrow_type& key, const arrow_type& value,
+                             std::size_t batch_rows, std::size_t batch_bytes) {
+  const icecore::store& used = changes.owner->use();
+  return stream_of(changes.owner, used.hold(),
+                   {{"key", key},
+                    {"version", {arrow_kind::version}},
+                    {"value", value, true},
+                    {"before", value, true},
+                    {"first", {arrow_kind::flag}}},
+                   std::make_unique<range_source<change_range, append_key_change>>(changes.range.where({})), batch_rows,
+                   batch_bytes);
+}
+
+/// Rows of the caller.
+class given_rows final : public row_source {
+ public:
+  /// Of each column, bytes or None for each row.
+  given_rows(const columns_of_bytes& columns, std::size_t rows) : rows_(rows) {
+    for (const nb::handle column : columns) {
+      std::vector<std::optional<std::string>>& copied = columns_.emplace_back();
+      copied.reserve(rows);
+      for (const nb::handle item : column) {
+        if (item.is_none()) {
+          copied.emplace_back();
+        } else {
+          copied.emplace_back(bytes_argument(item.ptr(), "an item").bytes());
+        }
+      }
+      if (copied.size() != rows) throw error(errc::invalid_argument, "columns have one length");
+    }
+  }
+
+  bool append_to(std::vector<arrow_column>& columns, std::uint64_t row) override {
+    if (row == rows_) return false;
+    for (std::size_t c = 0; c < columns.size(); ++c) columns[c].append(columns_[c][row], row);
+    return true;
+  }
+
+ private:
+  std::size_t rows_;
+  std::vector<std::vector<std::optional<std::string>>> columns_;
+};
+
+arrow_capsule table_stream(const std::vector<std::string>& names, const std::vector<arrow_type>& types,
+                           const columns_of_bytes& columns, std::size_t rows, std::size_t batch_rows,
+                           std::size_t batch_bytes) {
+  std::vector<arrow_field> fields;
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    fields.push_back({names[c], types.at(c), true});
+  }
+  return stream_of(nullptr, {}, std::move(fields), std::make_unique<given_rows>(columns, rows), batch_rows,
+                   batch_bytes);
+}
+
 /// The schema of a stream, which stays as it is.
 arrow_capsule schema_of(const any_object& capsule) {
   auto* const stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
@@ -246,6 +314,10 @@ void bind_arrow_streams(nb::module_& m) {
   m.def("diff_stream", &diff_stream, nb::arg("store"), nb::arg("before"), nb::arg("after"), nb::arg("start").none(),
         nb::arg("stop").none(), nb::arg("prefix").none(), nb::arg("key"), nb::arg("value"), nb::arg("batch_rows"),
         nb::arg("batch_bytes"));
+  m.def("changes_stream", &changes_stream, nb::arg("changes"), nb::arg("key"), nb::arg("value"), nb::arg("batch_rows"),
+        nb::arg("batch_bytes"));
+  m.def("table_stream", &table_stream, nb::arg("names"), nb::arg("types"), nb::arg("columns"), nb::arg("rows"),
+        nb::arg("batch_rows"), nb::arg("batch_bytes"), "Rows of the caller: of each column, bytes or None for each.");
   m.def("schema_of_stream", &schema_of, nb::arg("stream"));
 }
 

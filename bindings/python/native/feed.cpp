@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 
-#include "icecore/changes.hpp"
 #include "icecore/feed.hpp"
 #include "objects.hpp"
 
@@ -29,13 +28,6 @@ struct feed_object {
     const without_gil released(*owner);
     return call();
   }
-};
-
-/// icecore._native.Changes: must not move while it is iterated.
-struct changes_object {
-  std::shared_ptr<session> owner;
-  change_range range;
-  std::optional<change_range::iterator> at{};
 };
 
 nb::object bytes_or_none(const std::optional<std::string_view>& bytes) {

@@ -13,6 +13,7 @@
 
 #include "arguments.hpp"
 #include "column.hpp"
+#include "icecore/changes.hpp"
 #include "icecore/icecore.hpp"
 #include "session.hpp"
 
@@ -79,6 +80,13 @@ struct batch_object {
 struct filter_object {
   icecore::filter filter;
   std::optional<caller_function> function{};  // if it is of one: what stored filters refer to
+};
+
+/// icecore._native.Changes: must not move while it is iterated.
+struct changes_object {
+  std::shared_ptr<session> owner;
+  change_range range;
+  std::optional<change_range::iterator> at{};
 };
 
 /// Which part of an item the caller wants.

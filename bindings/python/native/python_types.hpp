@@ -31,6 +31,7 @@ using any_object = takes<"Any">;
 using buffer_like = takes<"BufferLike">;
 using block_call = takes<"Callable[[list[bytes], Any], BufferLike]">;
 using bytes_like = takes<"BytesLike">;
+using columns_of_bytes = takes<"list[list[bytes | None]]">;
 using many_bytes_like = takes<"Iterable[BytesLike]">;
 using owner_function = takes<"Callable[[bytes, int], int]">;
 using progress_like = takes<"Progress">;
