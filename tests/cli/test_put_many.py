@@ -49,7 +49,8 @@ def test_nothing_to_read_is_no_failure(store):
 
 
 TSV = [
-    (b"no tab", "there is no tab"),
+    (b"no tab", "there is no tab between key and value;"),
+    (b'{"key":"a","value":"1"}', "if the lines are JSON, give --lines-json"),
     (b"a\tb\tc", "more than one tab"),
     (b"a\tb\r", "carriage return"),
     (b"a\t\\q", "behind a backslash"),

@@ -123,7 +123,7 @@ class Packing:
         holding.start()
         try:
             while process.poll() is None and self.newest_loaded() == self.older[-1]:
-                pass
+                time.sleep(0.01)
             yield process
         except BaseException:
             process.terminate()

@@ -80,7 +80,10 @@ std::optional<key_line> many_lines::next() {
 key_line many_lines::tsv_line() const {
   const auto wrong = [](std::string_view what) { throw error(errc::bad_input, std::string(what)); };
   const std::size_t tab = line_.find('\t');
-  if (tab == std::string_view::npos) wrong("there is no tab between key and value");
+  if (tab == std::string_view::npos) {
+    wrong(line_.starts_with('{') ? "there is no tab between key and value; if the lines are JSON, give --lines-json"
+                                 : "there is no tab between key and value");
+  }
   const std::string_view value = line_.substr(tab + 1);
   if (value.find('\t') != std::string_view::npos) wrong("there is more than one tab; within a value a tab is \\t");
   if (line_.ends_with('\r')) {

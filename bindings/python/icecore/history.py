@@ -127,7 +127,12 @@ class Diff(Iterable[Difference]):
     Raises VersionNotClosedError, VersionLostError, and ClosedError when it is read after the store was closed.
     """
 
-    __slots__ = ("_arguments", "_store", "after", "before")
+    __slots__ = {  # with what help() says of them
+        "_arguments": None,
+        "_store": None,
+        "after": "The number of the version that it leads to.",
+        "before": "The number of the version that it begins with.",
+    }
 
     def __init__(self, store: _native.Store, before: int, after: int, *bounds: BytesLike | None) -> None:
         if not isinstance(store, _native.Store):
