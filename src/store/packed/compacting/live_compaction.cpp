@@ -225,28 +225,37 @@ class live_packing final : packing {
       generations.change.left = left_;
       generations.change.to.store(number, std::memory_order_release);  // R2; release: with the fields before it
       is_named_ = true;                                                // a root may lead to it from here on
-      // An error poisons the store: no write is acknowledged any more.
-      pools_->roots().update_both([&](format::root& r) { note_packed(r, next); });
-      for (pool* p : pools_->files()) p->forget_used_end();
-      // All that is not named, also what earlier compactions left: the pins that it waits for are of this engine, too.
-      store_->replaced_space = outdated_segments(*pools_, next);
-      store_->replaced_bytes = bytes_of(store_->replaced_space);
-      // relaxed: a count
-      store_->packing_bytes.fetch_add(left_.record_bytes + manifest_size(next), std::memory_order_relaxed);
-      if (is_shared_) store_->replaced_arenas.push_back(current_arena());
-      store_->shared->recovered = left_;
-      store_->shared->superseded_recovered = 0;
-      store_->writers->begin_generation(number, high);
-      generations.change.to.store(0, std::memory_order_release);
-      if (store_->as_asked.grow_in_background) engine->grow_in_background();
-      store_->replace(std::move(engine));
-      if (store_->synced != nullptr) store_->synced->advance(high);
-      if (store_->settled != nullptr) store_->settled->publish(high);
+      try {
+        begin_next(std::move(engine), next, number, high);
+      } catch (...) {
+        give_up();  // before the gate opens: a write that came then would be acknowledged, and be lost
+        throw;
+      }
     }
     report_.writers_stopped =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
     store_->shared->closed_versions.ring();
     is_finished_ = true;
+  }
+
+  /// Under the gate: has a root lead to the next manifest, and makes the engine over it the current one.
+  void begin_next(std::unique_ptr<store_core> engine, const manifest& next, std::uint64_t number, version high) {
+    pools_->roots().update_both([&](format::root& r) { note_packed(r, next); });
+    for (pool* p : pools_->files()) p->forget_used_end();
+    // All that is not named, also what earlier compactions left: the pins that it waits for are of this engine, too.
+    store_->replaced_space = outdated_segments(*pools_, next);
+    store_->replaced_bytes = bytes_of(store_->replaced_space);
+    // relaxed: a count
+    store_->packing_bytes.fetch_add(left_.record_bytes + manifest_size(next), std::memory_order_relaxed);
+    if (is_shared_) store_->replaced_arenas.push_back(current_arena());
+    store_->shared->recovered = left_;
+    store_->shared->superseded_recovered = 0;
+    store_->writers->begin_generation(number, high);
+    store_->shared->generations.change.to.store(0, std::memory_order_release);
+    if (store_->as_asked.grow_in_background) engine->grow_in_background();
+    store_->replace(std::move(engine));
+    if (store_->synced != nullptr) store_->synced->advance(high);
+    if (store_->settled != nullptr) store_->settled->publish(high);
   }
 
   /// Only this process knows of free space, and others write, too: for them, segments are made of it, as many as the
@@ -337,7 +346,11 @@ class live_packing final : packing {
   /// Nothing leads to what was made, unless it is in doubt whether a root does.
   void give_up() noexcept {
     if (is_named_) {
-      pools_->persist().poison("a compaction could not go on with what it had packed");
+      try {
+        pools_->persist().poison("a compaction could not go on with what it had packed");
+      } catch (...) {
+        pools_->persist().poison({});  // there is no memory for the reason
+      }
       return;
     }
     try {
