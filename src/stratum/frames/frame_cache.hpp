@@ -63,7 +63,7 @@ class viewers {
 class frame_cache {
  public:
   /// 0: no bound.
-  explicit frame_cache(std::uint64_t bound_bytes) noexcept : bound_(bound_bytes) {}
+  explicit frame_cache(std::uint64_t bound_bytes) : bound_(bound_bytes) {}  // std::bad_alloc: its deque takes memory
 
   /// Null: frames do not leave any more.
   void watch(viewers* all) noexcept;
