@@ -71,7 +71,8 @@ struct compaction_options {
   /// Of what is packed now. Strata that stay as they are keep what they have; `whole` leaves none of these.
   icecore::compression compression = icecore::compression::none;
   int compression_level = 3;  ///< from compression_level_min to compression_level_max
-  /// The calling thread calls this about ten times a second while the records are packed, and once at their end.
+  /// The calling thread calls this about ten times a second while the records are packed, and once at their end; not
+  /// while writers are stopped at the end of a compaction of an open store, so it may write there.
   progress_function on_progress = {};
   /// Only store::compact(). Then what is written meanwhile is packed at the end, while writers wait.
   const compaction_together* together = nullptr;

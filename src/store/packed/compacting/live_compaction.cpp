@@ -191,6 +191,7 @@ class live_packing final : packing {
       const version high = core_->settle_version(stopped);
       report_.up_to = high;
       require_decision(high);
+      are_writers_stopped_ = true;
       if (high > low) made_.insert(made_.begin(), merge_new({low, high}, nullptr));
       const manifest now = core_->packing();
       manifest next = next_manifest(made_, greatest_era() + 1);

@@ -206,7 +206,7 @@ void packing::merge_parts(const Engine& engine, const index::ordered_links& youn
   const std::uint32_t seed_start = crc32c(pools_->codec().pool_seed(), root.epoch);
   std::vector<stratum::merge_totals> totals(parts.size());
   const unsigned workers = std::min(thread_count(how_->threads), static_cast<unsigned>(parts.size()));
-  const unsigned watchers = how_->on_progress ? 1 : 0;  // the calling thread
+  const unsigned watchers = how_->on_progress && !are_writers_stopped_ ? 1 : 0;  // the calling thread
   progress_watch watch(workers);
   run_on_threads(workers + watchers, [&](unsigned number) {
     try {

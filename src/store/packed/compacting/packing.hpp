@@ -92,6 +92,8 @@ class packing {
   range_list expired_;  // versions, once this is done
   std::uint64_t newly_expired_ = 0;
   record_totals left_;  // tags
+  /// From then on no progress is told: a caller's function that writes would wait for itself.
+  bool are_writers_stopped_ = false;
 
  private:
   [[nodiscard]] bool may_thin(const stratum::strata::range& of) const;
