@@ -279,8 +279,7 @@ class cluster {
   /// beginning to be packed. A version expires on all ranks or on none, as the retention says: it must be held by no
   /// query or feed of any rank. The report has the sums of all ranks; `up_to` and `writers_stopped` are the least and
   /// the longest. Progress is that of this rank. All up to `up_to` is durable. If one rank fails, all throw its error;
-  /// each store is whole, packed or not, and the next call does the rest. errc::invalid_argument if ranks of a node
-  /// share their stores (reaches_directly): a cluster that is to be packed while it is open has group_size 1.
+  /// each store is whole, packed or not, and the next call does the rest.
   compaction_report compact(const compaction_options& how = {});
 
   /// Sets which closed versions compact() keeps from now on (retention.hpp), by the tags of the cluster (collective;

@@ -283,8 +283,7 @@ int icecore_cluster_barrier(icecore_cluster* cluster, int level);
 
 /* Packs the stores of all ranks while threads go on to read and write (collective; cluster::compact() says more).
  * `whole`, `dry_run` (not 0: only counts) and `level` (0, or that of zstd, 1 to 19) must be the same on all ranks; the
- * other arguments are as for icecore_compact_open(). The report, which may be NULL, has the sums of all ranks.
- * ICECORE_INVALID_ARGUMENT if ranks of a node share their stores: open the cluster with group_size 1. */
+ * other arguments are as for icecore_compact_open(). The report, which may be NULL, has the sums of all ranks. */
 int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
                             uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
                             icecore_compaction_report* report);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -39,6 +40,8 @@ struct signals {
   std::atomic<int> step;
   std::atomic<bool> ends;
   std::atomic<std::uint64_t> told;                 ///< a write of this number has returned
+  std::atomic<int> turn;                           ///< odd: nobody is to write
+  std::atomic<int> stopped_in;                     ///< the turn in which the other process has stopped
   std::atomic<std::uint64_t> last[writers][keys];  ///< the number in the value; 0: removed
 };
 
@@ -433,6 +436,68 @@ TEST_P(SharedCompaction, versions_expire_for_all_processes_but_not_what_they_nee
   EXPECT_EQ(s.compact().versions_expired, 7U);
   log_->step = 3;
   EXPECT_EQ(other.wait(), 0);
+}
+
+/// As the ranks of a cluster do it: nobody writes at the two instants, and both processes write between them.
+TEST_P(SharedCompaction, is_packed_at_the_instants_that_its_caller_chooses) {
+  child other([&] {
+    wait_for(log_, 1);
+    store s(path_, beside());
+    for (std::uint64_t n = 1; !log_->ends; ++n) {
+      if (const int turn = log_->turn; turn % 2 == 1) {
+        log_->stopped_in = turn;
+        while (log_->turn == turn) std::this_thread::sleep_for(50us);
+      }
+      const auto i = static_cast<unsigned>(n % signals::keys);
+      require(log_->last[0][i] == 0 || s.find(key_of(i))->bytes() == std::to_string(log_->last[0][i]), "its own write");
+      s.insert(key_of(i), std::to_string(n));
+      log_->last[0][i] = n;
+      if (n % 32 == 0) std::this_thread::sleep_for(1ms);
+    }
+    return 0;
+  });
+  store s(path_, first());
+  std::uint64_t instants = 0;
+  version closed = 0;
+  const auto at_one_instant = [&](const std::function<void()>& work) {
+    const int turn = ++log_->turn;
+    while (log_->stopped_in != turn) std::this_thread::sleep_for(50us);
+    ++instants;
+    const version before = s.clock();
+    work();
+    s.skip_to(s.clock() + 2);  // other stores have closed more
+    closed += s.clock() - before;
+    ++log_->turn;
+  };
+  const compaction_together together{.at_one_instant = at_one_instant,
+                                     .choose_expired = [](auto expired, const auto&) { return expired; }};
+  log_->step = 1;
+  for (unsigned n = 1; n <= 8; ++n) {
+    s.insert("of the first", std::to_string(n));
+    const version before = s.clock();
+    closed = 0;
+    const compaction_report done =
+        s.compact({.whole = n % 3 == 0,
+                   .on_progress = [&](const progress&) { s.insert("meanwhile", std::to_string(n)); },
+                   .together = &together});
+    EXPECT_TRUE(done.packed);
+    EXPECT_EQ(instants, 2 * n);
+    EXPECT_EQ(s.clock() - before, closed);
+    EXPECT_EQ(s.find("of the first")->bytes(), std::to_string(n));
+    EXPECT_EQ(s.find("meanwhile")->bytes(), std::to_string(n));
+  }
+  log_->ends = true;
+  EXPECT_EQ(other.wait(), 0);
+  const auto expect_all = [&](const store& of) {
+    for (unsigned i = 0; i < signals::keys; ++i) {
+      const auto found = of.find(key_of(i));
+      EXPECT_EQ(found ? std::stoull(std::string(found->bytes())) : 0, log_->last[0][i]) << i;
+    }
+    EXPECT_TRUE(of.verify().ok());
+  };
+  expect_all(s);
+  s.close();
+  expect_all(store(path_, GetParam().options_at(path_)));
 }
 
 /// The first process writes nothing: what the other one writes is packed.

@@ -459,8 +459,7 @@ class Cluster(_native_mpi.Cluster, VersionNames):
         """Packs the stores of all ranks while threads go on to read and write; ``icecore.compact`` says what packing
         does and what the arguments mean. Collective: ``whole``, ``dry_run`` and ``compression`` must be the same on all
         ranks. A version expires on all ranks or on none. The report has the sums of all ranks; progress is that of this
-        rank. InvalidArgumentError if ranks of a node share their stores: such a cluster is opened with
-        ``group_size=1``."""
+        rank."""
         how = wanted(whole, dry_run, threads, compression, compression_level)
         rate = checks.whole_number(bytes_per_second, "bytes_per_second")
         return CompactionReport(**self._compact(*how, rate, on_progress))

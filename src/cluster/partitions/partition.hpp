@@ -39,11 +39,12 @@ class answer {
 
 using found_values = std::vector<std::optional<std::string>>;
 
-/// The value that a find returned, and its memory. The bytes are valid as long as this object is held or, if `memory`
-/// is null, as long as the store is open.
+/// The value that a find returned, and what keeps its bytes valid as long as this object is held: the memory of a
+/// message, or a pin on the store.
 struct held_value {
   std::optional<std::string_view> bytes{};
   std::shared_ptr<const void> memory{};
+  pin holds{};
 };
 using value_visitor = std::function<void(std::string_view)>;
 
@@ -123,6 +124,8 @@ class partition {
   /// Makes the content of the owner's store durable; returns its open version.
   [[nodiscard]] virtual answer<version> sync() = 0;
   virtual void signal(int signum) = 0;
+  /// The owner's store was packed: gives up what is kept of it as it was before, so that its space can be used again.
+  virtual void follow() {}
   /// Releases the owner's store, which will be closed next. No other call may follow.
   virtual void detach() {}
 

@@ -31,6 +31,13 @@ std::optional<std::string> store_partition::find(std::string_view key, read_at a
   return std::string(*found);
 }
 
+held_value store_partition::hold(std::string_view key) {
+  auto found = store_.find(key);
+  if (!found) return {};
+  const std::string_view bytes = found->bytes();
+  return {bytes, nullptr, std::move(*found).take_pin()};
+}
+
 bool store_partition::contains(std::string_view key, read_at at) { return view(key, at).has_value(); }
 
 answer<found_values> store_partition::find_many(std::vector<std::string_view> keys, read_at at) {
@@ -97,6 +104,15 @@ void store_partition::keep(open_feed&& one) {
   if (feeds_.size() > open_feeds_max) feeds_.pop_back();
 }
 
+/// A feed that stands within a version goes on where it is: packing may leave fewer changes of that version to count.
+void store_partition::follow() {
+  {
+    const std::scoped_lock lock(feeds_mutex_);
+    std::erase_if(feeds_, [](const open_feed& each) { return each.is_between_versions; });
+  }
+  static_cast<void>(store_.hold());  // a store that is attached looks at what the owner has now
+}
+
 feed_part store_partition::read_feed(const feed_part_request& wanted, std::size_t bytes_max) {
   std::size_t max = wanted.max;
   for (;;) {
@@ -119,7 +135,7 @@ feed_part store_partition::read_feed(const feed_part_request& wanted, std::size_
       part.changes.push_back({std::string(c.key), c.version, std::optional<std::string>(c.value),
                               std::optional<std::string>(c.before), c.first});
     }
-    keep({batch.token, wanted.unsynced, std::move(from)});
+    keep({batch.token, wanted.unsynced, batch.changes.size() < max, std::move(from)});
     return part;
   }
 }

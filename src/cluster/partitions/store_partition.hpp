@@ -20,7 +20,7 @@ class store_partition : public partition {
       : store_(held), allowed_(allowed), signalled_(std::move(signalled)) {}
 
   std::optional<std::string> find(std::string_view key, read_at at) override;
-  held_value hold(std::string_view key) override { return {store_.find(key), nullptr}; }
+  held_value hold(std::string_view key) override;
   bool contains(std::string_view key, read_at at) override;
   answer<found_values> find_many(std::vector<std::string_view> keys, read_at at) override;
   std::vector<versioned_value> history(std::string_view key) override;
@@ -39,6 +39,7 @@ class store_partition : public partition {
   answer<version> sync() override;
   void signal(int signum) override { signalled_(signum); }
   version stage(const write_view& one, version /*open*/) override { return write(one); }
+  void follow() override;
   void detach() override { end_feeds(); }
 
   /// errc::invalid_argument if the number has a function already.
@@ -75,6 +76,7 @@ class store_partition : public partition {
   struct open_feed {
     std::string token;
     bool unsynced;
+    bool is_between_versions;  // all that it had found is told
     icecore::feed feed;
   };
   static constexpr std::size_t open_feeds_max = 64;

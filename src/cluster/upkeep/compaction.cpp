@@ -5,6 +5,10 @@
 // has the tags and the retention, so its store decides which versions expire; what a query or feed of any rank holds
 // stays, and what has expired on any rank before expires on all.
 //
+// The ranks of a node share their stores, and write into them directly. Such a write passes the gate of the rank that
+// makes it, so that none is under way at the two instants, in whichever process. Between them, and behind the second,
+// ranks look in each call at what the owner of a store has replaced (store/sharing/).
+//
 // A rank that has nothing to pack, or fails, takes part in the steps that are left (A1). If ranks fail when others have
 // put what they packed in place, these versions expire on all, and the next compaction packs the rest.
 #include <fmt/format.h>
@@ -88,9 +92,8 @@ class cluster_compaction {
 
   [[nodiscard]] compaction_report run() {
     compaction_report done;
-    std::exception_ptr failure = attempt([&] { done = core_.store_->compact(how_); });
+    const std::exception_ptr failure = attempt([&] { done = core_.store_->compact(how_); });
     if (thrown_by_all_) std::rethrow_exception(failure);
-    failure = explained(failure);
     if (place_ == place::begin) at_one_instant([] {}, failure);
     if (place_ == place::decision) static_cast<void>(choose({}, {}, failure));
     if (place_ == place::end) at_one_instant([] {}, failure);
@@ -126,9 +129,11 @@ class cluster_compaction {
       core_.align_clocks(clock, aligned);
     }
     thrown_by_all_ = false;
-    if (!begins) {
-      stopped_ = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
-    }
+    if (begins) return;
+    stopped_ = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+    // Each rank waits a while for the others to give up what it has replaced. If this rank cannot, its next call of
+    // that store says why.
+    for (partition* const each : core_.partitions_) static_cast<void>(attempt([&] { each->follow(); }));
   }
 
   /// `expired`: what the store of this rank, which has the retention if it is rank 0, would have expired then.
@@ -152,24 +157,6 @@ class cluster_compaction {
                     }));
     thrown_by_all_ = false;
     return expired;
-  }
-
-  /// A store that processes share is not packed together with others; here, the ranks of a node share theirs.
-  [[nodiscard]] std::exception_ptr explained(const std::exception_ptr& failure) const {
-    if (!failure || place_ != place::begin || core_.shared_as_.empty()) return failure;
-    try {
-      std::rethrow_exception(failure);
-    } catch (const error& e) {
-      if (e.code() != errc::invalid_argument) return failure;
-      return attempt([&] {
-        throw error(errc::invalid_argument,
-                    fmt::format("{}; or open the cluster so that the ranks of a node do not share their stores: "
-                                "group_size 1, or ICECORE_GROUP_SIZE=1",
-                                e.what()));
-      });
-    } catch (...) {
-      return failure;
-    }
   }
 
   cluster_core& core_;

@@ -73,6 +73,11 @@ void opened_store::follow() {
     store_parts parts = current().parts_of_next();
     parts.lookups = std::make_unique<index::lookup_cache>(as_asked.lookup_cache_bytes, as_asked.huge_pages);
     if (take_generation(*this, parts)) {
+      // acquire: with what this process's threads did in engines that end now. Who changed the generation has seen
+      // their leases end (E1), so this thread would, too; but a thread sanitizer does not see what another process
+      // orders.
+      writers->for_each_slot(
+          [](unsigned, const writer_slot& slot) { static_cast<void>(slot.sequence.load(std::memory_order_acquire)); });
       const std::scoped_lock one_engine(replacing);  // who compares the engine with what was written is not disturbed
       const std::uint64_t number = parts.generation;
       replace(following_engine(std::move(parts)));

@@ -51,11 +51,7 @@ void a_signal_carries_what_was_written_before(void) {
 }
 
 void a_cluster_is_packed_and_its_versions_expire_alike(void) {
-  icecore_cluster_options options;
-  icecore_cluster_options_init(&options, sizeof options);
-  options.group_size = 1; /* the ranks do not share their stores */
-  icecore_cluster* cluster;
-  OK(icecore_cluster_open(MPI_COMM_WORLD, new_path(), &options, &cluster));
+  icecore_cluster* cluster = new_cluster();
   icecore_version version;
   icecore_tag_options two;
   icecore_tag_options_init(&two, sizeof two);

@@ -79,8 +79,12 @@ class live_packing final : packing {
     report_.bytes_before = bytes_on_device(*pools_);
     version low = 0;
     at_one_instant([&] { low = core_->settle_version(); });
-    // other stores may have closed later versions at that instant, and this one with them
-    if (how_->together != nullptr) low = core_->clock().now() - 1;
+    if (how_->together != nullptr) {
+      // Other stores may have closed later versions at that instant, and this one with them. The gate: a thread or
+      // process may have closed one since, in which a write is still under way.
+      const writer_set::gate stopped(*store_->writers);
+      low = core_->clock().now() - 1;
+    }
     report_.up_to = low;
     range_list held;
     {
@@ -397,12 +401,6 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
     held_engine now = hold();
     now->check_writable();
     now->check_first();
-    if (how.together != nullptr && now->shares()) {
-      raise(errc::invalid_argument,
-            "{}: processes share the store: it is not packed at one instant with others; close it and use "
-            "icecore::compact()",
-            pool->file().path().native());
-    }
     std::optional<live_packing> work;
     {
       query_space queries(*pool, shared->queries);
