@@ -352,6 +352,94 @@ TEST_F(Failure, leaves_what_was_written_before) {
   c.close();
 }
 
+/// Each rank packs its store, which others share or reach by messages. Whatever fails where: all ranks throw or none
+/// does, and nothing that was acknowledged is lost, in this cluster or, if a store cannot go on, in the next opening.
+class CompactionFailure : public Failure, public ::testing::WithParamInterface<int> {
+ protected:
+  /// Returns whether the number-th event of the victim in a compaction came, and failed.
+  bool fail_one_compaction(int victim, fault kind, long number) {
+    const std::string what =
+        std::string(name_of(kind)) + " " + std::to_string(number) + " of rank " + std::to_string(victim);
+    dog_.at("compact", name_of(kind), victim, number);
+    if (!open_) open();
+    const std::string key = key_of(*open_, next(), 10 + rank());
+    const std::string value = std::to_string(++written_);
+    open_->insert(key, value);
+    const std::string of_victim = key_of(*open_, victim, 100 + rank());
+    long acknowledged = std::stol(open_->find(of_victim).value_or("0"));
+    open_->barrier();
+    MPI_Barrier(MPI_COMM_WORLD);
+    // other ranks write in the victim's store meanwhile
+    std::atomic<bool> ends{false};
+    std::thread writer([&] {
+      const ended ignored = ending_of([&] {
+        for (; !ends && rank() != victim; ++acknowledged) {
+          if (acknowledged % 64 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          open_->insert(of_victim, std::to_string(acknowledged + 1));
+        }
+      });
+    });
+    if (rank() == victim) faults::arm(kind, number);
+    const ended mine = ending_of([&] { open_->compact({.threads = 1, .on_progress = {}}); });
+    ends = true;
+    writer.join();
+    const int threw = count_of(mine.threw);
+    const bool happened = count_of(rank() == victim && faults::disarm()) > 0;
+    const ended after = ending_of([&] { open_->barrier(); });
+    const int broken = count_of(after.threw);
+    EXPECT_TRUE(broken == 0 || broken == ranks()) << what << ": " << broken << " ranks are reported";
+    EXPECT_TRUE(broken > 0 || threw == 0 || threw == ranks()) << what << ": " << threw << " ranks threw";
+    EXPECT_TRUE(happened || threw == 0) << what << ": " << mine.text;
+    std::optional<std::string> found;
+    const ended read = ending_of([&] {
+      if (broken == 0) found = open_->find(key);
+    });
+    if (broken > 0 || count_of(read.threw) > 0) {
+      static_cast<void>(ending_of([&] { open_->close(); }));
+      open_.reset();
+      MPI_Barrier(MPI_COMM_WORLD);
+      open();
+      found = open_->find(key);
+    }
+    EXPECT_EQ(found, value) << what << ": " << mine.text;
+    if (rank() != victim) {  // the next one may be there, too: nobody was told what became of it
+      const long there = std::stol(open_->find(of_victim).value_or("0"));
+      EXPECT_GE(there, acknowledged) << what << ": " << mine.text;
+      EXPECT_LE(there, acknowledged + 1) << what << ": " << mine.text;
+    }
+    EXPECT_TRUE(open_->local().verify().ok()) << what;
+    open_->barrier();
+    return happened;
+  }
+  void fail_all_compactions(fault kind, long step) {
+    for (int victim = 0; victim < ranks(); ++victim) {
+      for (long number = 0; fail_one_compaction(victim, kind, number); number += step) {
+        ++failures_;
+        if (count_of(HasFailure()) > 0) return;
+      }
+    }
+  }
+
+ private:
+  void open() {
+    cluster_options how;
+    how.group_size = GetParam();
+    how.consistency = consistency::sequential;
+    open_ = std::make_unique<cluster>(MPI_COMM_WORLD, path(), how);
+  }
+  long written_ = 0;
+};
+
+TEST_P(CompactionFailure, reaches_every_rank_and_loses_nothing) {
+  fail_all_compactions(fault::allocation, testing::long_tests ? 1 : 11);
+  EXPECT_GT(failures_, 20);
+  fail_all_compactions(fault::send, testing::long_tests ? 1 : 4);
+  EXPECT_GT(failures_, 25);
+}
+
+INSTANTIATE_TEST_SUITE_P(GroupsOf, CompactionFailure, ::testing::Values(1, 0),
+                         [](const auto& tested) { return tested.param == 1 ? "one_rank" : "a_node"; });
+
 // A failure takes no memory, whatever it is, and fits.
 TEST(failure, keeps_its_code_and_as_much_of_its_text_as_there_is_room_for) {
   const ranks::failure reported(errc::no_space, std::string(5000, 'x'));

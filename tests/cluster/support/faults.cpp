@@ -25,13 +25,15 @@ void remember(std::size_t bytes) {
   }
 }
 
-/// A thread in which something has failed. It has seen to that when it calls MPI again, or ends.
+/// A thread in which something has failed. It has seen to that when it calls MPI again, or ends. One that never calls
+/// MPI, such as a store's own, tells other ranks nothing: nobody waits for it.
 class failing_thread {
  public:
   ~failing_thread() { settle(); }
+  void calls_mpi() { calls_mpi_ = true; }
   void begin() {
-    fails_ = true;
-    pending.fetch_add(1);
+    fails_ = calls_mpi_;
+    if (fails_) pending.fetch_add(1);
   }
   void settle() {
     if (fails_) pending.fetch_sub(1);
@@ -43,13 +45,17 @@ class failing_thread {
 
  private:
   static inline std::atomic<int> pending{0};
+  bool calls_mpi_ = false;
   bool fails_ = false;
 };
 thread_local failing_thread this_thread;
 
 /// Whether this event is the one that fails.
 bool fails(fault kind) {
-  if (kind != fault::allocation) this_thread.settle();
+  if (kind != fault::allocation) {
+    this_thread.calls_mpi();
+    this_thread.settle();
+  }
   if (left.load() == never || armed_kind.load() != kind) return false;
   this_thread.begin();  // before anybody can see that it has happened: disarm() waits
   if (left.fetch_sub(1) != 0) {
