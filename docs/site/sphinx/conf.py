@@ -64,7 +64,7 @@ class Verbs(Directive):
         for name in dict.fromkeys(names):
             section = nodes.section(ids=[f"verb-{name}"], names=[f"verb-{name}"])
             section += nodes.title(text=f"icecore {name}")
-            section += nodes.literal_block(text=said(name, "--help").rstrip(), language="none")
+            section += nodes.literal_block(text=said(name, "--help").rstrip(), language="none", classes=["verb"])
             sections.append(section)
         if len(sections) < 10:
             raise self.error(f"{icecore} --help names only {len(sections)} verbs")
