@@ -17,14 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-/// Whether it is so on some rank.
-bool on_any(bool mine) {
-  int one = mine ? 1 : 0;
-  int any = 0;
-  MPI_Allreduce(&one, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  return any != 0;
-}
-
 /// How many ranks say so.
 int count_of(bool mine) {
   int one = mine ? 1 : 0;
