@@ -29,19 +29,11 @@
 namespace {
 
 using namespace icecore;
+using bench::bytes_of;
+using bench::require;
 
 constexpr std::uint64_t writes = 1000;
 constexpr int rounds = 101;
-
-std::string_view bytes_of(const std::uint64_t& number) {
-  return {reinterpret_cast<const char*>(&number), sizeof number};
-}
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  fmt::print(stderr, "wrong: {}\n", what);
-  std::exit(1);
-}
 
 /// In memory that both processes see.
 struct shared_state {

@@ -5,9 +5,8 @@
 //   growth       a store that grows from 1/10 of `--grown` random keys to all of them, with automatic compaction: bytes
 //                written for each byte given; the same of RocksDB, by its own counters, its log of writes among them
 //   overwritten  all of `--keys` keys written anew `--times` times, each time with a tag, of which the last two are
-//   kept,
-//                and packed: the most that the file ever takes on the device over what lives in it at that time, and
-//                between compactions
+//                kept, and packed: the most that the file ever takes on the device over what lives in it at that time,
+//                and between compactions
 //
 // Keys of 8 bytes, values of --value-size, B+-tree, durability none; the files lie in --folder. What the stores hold in
 // the end is checked.
@@ -34,6 +33,8 @@
 namespace {
 
 using namespace icecore;
+using bench::bytes_of;
+using bench::require;
 
 struct measured {
   std::uint64_t keys = 1'000'000;
@@ -43,16 +44,6 @@ struct measured {
   unsigned repetitions = 5;
   std::filesystem::path folder = "/dev/shm";
 };
-
-std::string_view bytes_of(const std::uint64_t& number) {
-  return {reinterpret_cast<const char*>(&number), sizeof number};
-}
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  fmt::print(stderr, "wrong: {}\n", what);
-  std::exit(1);
-}
 
 std::string middle_and_ends(std::vector<double> values) {
   std::ranges::sort(values);

@@ -18,18 +18,10 @@
 namespace {
 
 using namespace icecore;
+using bench::bytes_of;
+using bench::require;
 
 constexpr std::uint64_t changes = 100;
-
-std::string_view bytes_of(const std::uint64_t& number) {
-  return {reinterpret_cast<const char*>(&number), sizeof number};
-}
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  fmt::print(stderr, "wrong answer: {}\n", what);
-  std::exit(1);
-}
 
 /// Microseconds of next() for each round.
 std::vector<double> rounds(store& s, feed& f, std::uint64_t keys, bool version_each, bench::random_numbers& random) {

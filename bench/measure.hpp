@@ -1,4 +1,4 @@
-// Clocks, medians, random numbers and threads that start together.
+// Clocks, medians, random numbers, threads that start together, and checks of answers.
 #pragma once
 
 #include <unistd.h>
@@ -8,11 +8,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -31,6 +34,18 @@ struct settings {
   i = (i ^ (i >> 30)) * 0xbf58476d1ce4e5b9U;
   i = (i ^ (i >> 27)) * 0x94d049bb133111ebU;
   return i ^ (i >> 31);
+}
+
+/// The bytes of a number as a key or a value; they live as long as the number.
+[[nodiscard]] inline std::string_view bytes_of(const std::uint64_t& number) noexcept {
+  return {reinterpret_cast<const char*>(&number), sizeof number};
+}
+
+/// Ends a benchmark whose store answers wrongly: its times mean nothing.
+inline void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "wrong: %s\n", what);
+  std::exit(1);
 }
 
 /// A stream of random numbers that costs little compared with the measured work.

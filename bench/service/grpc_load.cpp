@@ -2,8 +2,7 @@
 //
 //   icecore_grpc_load --server icecore --address 127.0.0.1:7480 --database bench --operation put --clients 100
 //   icecore_grpc_load --server etcd --address 127.0.0.1:2379 --operation range --clients 100 --seconds 5
-//   icecore_grpc_load ... --rate 10000                     # open loop: calls begin when they are due, not when others
-//   end
+//   icecore_grpc_load ... --rate 10000      # open loop: calls begin when they are due, not when others end
 //
 // Closed loop: each client sends its next call when the one before was answered. Open loop: calls are due at even
 // distances, whatever the server does; a latency counts from when the call was due. Prints one JSON object.

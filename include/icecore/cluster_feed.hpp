@@ -16,9 +16,8 @@
 //   thread only, a rank that waits in next() answers the others, but can close no version meanwhile.
 // Lifetime: valid while the cluster is open. Batches are copies.
 // Errors: errc::version_lost, version_not_closed, bad_token, saying why; invalid_argument for a request with a name or
-// a
-//   secret; rank_failed; unknown_function if `where` calls functions of the caller and keys of another node are asked
-//   for.
+//   a secret; rank_failed; unknown_function if `where` calls functions of the caller and keys of another node are
+//   asked for.
 // Cost: next() asks the ranks whose changes it has told all of for more, all others of them at once: one message there
 //   and one back, and each rank what icecore::feed costs. A rank goes on where it was for the last 64 feeds; for others
 //   it opens one anew. Memory: at most `max` changes of each rank, and for each as icecore::feed.

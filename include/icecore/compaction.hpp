@@ -92,8 +92,8 @@ struct compaction_report {
   /// How long writers were stopped, at the end of a compaction of an open store.
   std::chrono::microseconds writers_stopped{0};
   /// Nothing is left in the files of what went. False: views of this process hold what went, which a later call gives
-  /// back; or another process reads beside the writer, and keys that were to
-  /// be forgotten are still in what it may look at; a later call erases them.
+  /// back; or another process reads beside the writer, and keys that were to be forgotten are still in what it may look
+  /// at; a later call erases them.
   bool erased = true;
 };
 

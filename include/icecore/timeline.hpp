@@ -8,8 +8,7 @@
 //
 // Threads: a range belongs to one thread; many_versions is a value. Lifetime: views are valid as long as the range.
 // Cost: O(keys + records of these versions), however many versions there are: the filter is evaluated once for a
-// record,
-//   whatever versions show it; expressions of totals once for a record and version.
+//   record, whatever versions show it; expressions of totals once for a record and version.
 #pragma once
 
 #include <cstddef>

@@ -9,8 +9,7 @@
 // Threads: any. Lifetime: views lead into the extent's bytes.
 // Errors: errc::damaged, which names the place, from each function that reads a block whose check fails.
 // Cost: find() one miss for the block's heads and one for the record, as a rule; O(log blocks + log keys of a block).
-// The
-//   first one that reads a block checks all of it, and inflates its frame if the extent is compressed (frames/).
+//   The first one that reads a block checks all of it, and inflates its frame if the extent is compressed (frames/).
 //   for_each_at() reads in order. Memory: a bit for each block.
 // Invariants:
 //   E1. A block is read only after block::check() has accepted it, once in this process, or once since it was inflated.

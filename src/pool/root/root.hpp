@@ -3,8 +3,7 @@
 //   roots.update([](format::root& r) { r.file_size = larger; });    // durable when it returns
 //
 // Threads: update() from any thread; read() returns a copy of the newest durable root. Unless processes share the
-// store,
-//   it waits for no sync: a feed asks for the store's id while a deferred store syncs its root.
+//   store, it waits for no sync: a feed asks for the store's id while a deferred store syncs its root.
 // Invariants:
 //   P1. At every instant, crash or not, one of the two pages holds a valid root. An update writes only the page that
 //       does not hold the newest root, and the sequence number and the CRC make it count only when it is intact.

@@ -13,8 +13,7 @@
 // Threads: pure. Nobody is waited for: while a write is under way that may still be stamped with one of the versions,
 //   all keys are gone through.
 // Cost: O(records written since `after`, in whole segments + 2,048), but only where these are at most a sixteenth of
-// the
-//   keys, or few; with 8 bytes of memory each.
+//   the keys, or few; with 8 bytes of memory each.
 #pragma once
 
 #include <algorithm>

@@ -93,9 +93,8 @@ writer_tail::content dead_writers::what_happened(const segment& s, link from) co
   if (roll_forward_linked(s, t.position)) t = tails_.read(s, from);
   for (const link l : t.last) {
     const record r = histories.at(l);
-    const auto is_undone = [&] {
-      return r.kind() == format::record_kind::none;
-    };  // by roll_back(), under a leaf's lock
+    // by roll_back(), under a leaf's lock
+    const auto is_undone = [&] { return r.kind() == format::record_kind::none; };
     if (!is_undone()) {
       if (!r.is_entry()) continue;
       const std::string key(r.key());

@@ -35,10 +35,9 @@
 // all heads are set back.
 //
 // Threads: roll_forward(): one at a time (W4); roll_back(): all. What one of them zeroes another may be reading, in
-// this
-//   process or in another one: nothing is taken for a record whose checksum fails, and zeroing is done again. Threads
-//   of one process take turns all the same (zeroing_), so that no thread reads what another one writes. Nobody waits
-//   for a leaf meanwhile: who rolls back holds one.
+//   this process or in another one: nothing is taken for a record whose checksum fails, and zeroing is done again.
+//   Threads of one process take turns all the same (zeroing_), so that no thread reads what another one writes. Nobody
+//   waits for a leaf meanwhile: who rolls back holds one.
 #pragma once
 
 #include <mutex>

@@ -15,15 +15,13 @@
 // Why nobody reads a page that has gone. Who reads a block took a pin before. It saw the block's bit set, or came to
 // bring().
 //   - It saw the bit. If its pin is of before step 2, step 3 waits for it. If it carries the new number, it has seen
-//   what
-//     step 2 published after step 1; so it has seen the bit cleared, unless somebody has set it again since. Who set it
-//     had come to bring(), with a pin of before (next item but one), or had taken the frame back, which ended its
-//     leaving.
+//     what step 2 published after step 1; so it has seen the bit cleared, unless somebody has set it again since. Who
+//     set it had come to bring(), with a pin of before (next item but one), or had taken the frame back, which ended
+//     its leaving.
 //   - It came to bring(). That and step 3 exclude each other (the mutex): before step 3 it takes the frame back, behind
 //     step 3 it inflates it anew.
 //   - Between bring() and setting the bit the check of the block passes, and steps 1 and 2 may. Then its pin is of
-//   before
-//     step 2, so step 3 waits until it has ended, and looks at the bits once more: a frame with a bit stays.
+//     before step 2, so step 3 waits until it has ended, and looks at the bits once more: a frame with a bit stays.
 // The order: a bit is set (release) by a thread that saw the frame arrive, and read (acquire) before the block is. The
 // end of a pin is a release, too, and step 3 acquires it: so all reads under that pin come before the pages go, and
 // before the frame is inflated there anew.

@@ -7,8 +7,7 @@
 //      meanwhile (slow_writers.hpp), so each round packs at most half of the one before, and a few records. The store's
 //      own compactions slow them in 2, too, if they write more records than it merges.
 //   4. The gate is shut. The last stratum is made, of what little was written since. Tags are written in segments of
-//   the
-//      next era, and the manifest and both roots (A9, A10). From then on no record of the young generation counts.
+//      the next era, and the manifest and both roots (A9, A10). From then on no record of the young generation counts.
 //   5. Writers forget the segments that they had. The next engine, whose young generation is empty, becomes the current
 //      one, and the gate opens. No write fell between 4 and 5: so each acknowledged write is in a stratum, or in a
 //      segment of the new era.

@@ -1,8 +1,7 @@
 // Holds a compaction to a number of bytes a second, and lets it rest.
 //
 //   pace slow(20 << 20, [&] { rest_while_paused(); });
-//   slow.spend(bytes_written);           // sleeps until so many bytes may have been written; may throw what rest
-//   throws
+//   slow.spend(bytes_written);      // sleeps until so many bytes may have been written; may throw what rest throws
 //
 // Threads: any.
 #pragma once
