@@ -385,27 +385,27 @@ void pool::choose_durability(const options& opening, const format::root& r, cons
   writes_values_ = can_write_values();
 }
 
-// If there is a claim, a crash between any two steps leaves one of these: nothing; a claimed segment behind the used
-// end; a claimed segment without a header. When the store is opened, logged_segments::recover() moves the end and
-// writes the header for the owner of the claim.
+// Where a header may be half written, a crash leaves (the end: of the used part):
+//   from the end of the file (take_end): a claim at most, and a part of the header behind the end. Zeros follow.
+//   from a hole (take_hole): a part of a header over the one of the free segment, or of that of what is left. Zeros
+//     follow.
+// Opening a store that a crash left looks at all headers, and gives all of this out again. An instant recovery does not
+// look. So in a store that it may open (keep_used_end()), the end moves once the header is whole and durable: before
+// the end each segment is a segment. What lies at the end belongs to the claim, if there is one:
+// logged_segments::recover() gives it the header and moves the end. Else nobody has it: clear_behind_end().
+// Of processes that share the store one may be killed here while others go on: settle_given_out().
 segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::function<void(const segment&)>& claim) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
   persist_->verify_file_sizes();
   segment s{};
   {
-    // Each step below is one store. So what this lock guards is as it was, or done, if its holder was killed.
-    // logged_segments::recover() finds out who owns the space that was being given out.
-    const recovering_lock lock(space_->lock, [] {});
+    const recovering_lock lock(space_->lock, [this] { settle_given_out(); });
     const auto report = [&](std::uint64_t at) {
       if (claim) claim({make_link(number_, at), size, 0});
     };
-    if (const auto hole = free_.lower_bound(size); hole != free_.end()) {
-      s = take_hole(hole, size, magic, report);
-    } else {
-      s.offset = make_link(number_, take_end(size, report));
-    }
+    const auto hole = free_.lower_bound(size);
+    s = hole != free_.end() ? take_hole(hole, size, magic, report) : take_end(size, magic, report);
   }
-  if (s.size == 0) s = format_segment(s.offset, size, magic);
 #ifdef MADV_POPULATE_WRITE
   // one call instead of one page fault per page; on older kernels these faults occur as usual
   if (size <= mebibyte) madvise(at(s.offset), size, MADV_POPULATE_WRITE);
@@ -451,6 +451,7 @@ segment pool::take_hole(std::multimap<std::uint64_t, std::uint64_t>::iterator ho
   const bool has_header = valid_header(at, format::free_segment_magic);
   // Blocks may have been given back. All that can fail comes before the claim.
   file_.require_blocks(offset, has_header && hole_size > size ? size + format::page_size : size);
+  space_->giving_out.begin(offset, size, hole_size);
   claim(offset);
   auto node = free_.extract(hole);  // reused for what is left of it: needs no memory once the claim stands
   const segment taken = format_segment(at, size, magic);
@@ -460,36 +461,8 @@ segment pool::take_hole(std::multimap<std::uint64_t, std::uint64_t>::iterator ho
     node.mapped() = offset + size;
     free_.insert(std::move(node));
   }
+  space_->giving_out.end();
   return taken;
-}
-
-std::uint64_t pool::take_end(std::uint64_t size, const std::function<void(std::uint64_t)>& claim) {
-  // relaxed: only changed under the lock
-  const std::uint64_t offset = space_->used_end.load(std::memory_order_relaxed);
-  if (offset + size > this->size()) grow_to(offset + size);
-  // P4: a segment in use starts with a record or a node. A stale end, as after a write that the device lost, would give
-  // that segment out again.
-  constexpr std::uint64_t looked_at = format::record_padding_max + sizeof(std::uint64_t);
-  if (logged_end_ != nullptr && !all_zero(base_ + offset + sizeof(format::segment_header), looked_at)) {
-    raise(errc::damaged,
-          "{}: damaged at byte {} (index): the end of the store noted here is too low: a segment lies behind it",
-          origin(), link_offset(logged_end_at_));
-  }
-  claim(offset);
-  space_->used_end.store(offset + size, std::memory_order_relaxed);
-  if (logged_end_ != nullptr) {
-    logged_end_->store(codec_.encode(offset + size, logged_end_at_), std::memory_order_relaxed);
-    persist_->flush(logged_end_, sizeof *logged_end_);  // fenced with the header
-  }
-  return offset;
-}
-
-void pool::clear_unused(const segment& claimed) {
-  // whoever allocates this space moves the end under the lock, and writes its header later
-  const recovering_lock lock(space_->lock, [] {});
-  if (link_offset(claimed.end()) <= used_end() || link_offset(claimed.end()) > size()) return;
-  clear_header(claimed.offset);
-  persist_->fence();
 }
 
 void pool::clear_content(const segment& s) noexcept {

@@ -13,6 +13,8 @@
 //   P3. A segment's header is durable (as far as the mode makes anything durable) before its first record.
 //   P4. All bytes of a segment behind its last record are zero.
 //   P5. Segments never overlap; each begins on a granule.
+//   P7. Where the end of the used part is kept durably (keep_used_end()), each segment's header before that is whole
+//       and durable, unless a claim leads there; behind it lies a header at most, or a part of one.
 #pragma once
 
 #include <algorithm>
@@ -141,6 +143,13 @@ class pool {
   /// Durably clears the header of a segment that was claimed, but behind which the end of the used part never moved: it
   /// would be found there, as nobody's, by whoever looks for segments. Does nothing to a segment in use.
   void clear_unused(const segment& claimed);
+  /// Durably clears what a crash has left of a segment's header behind the end of the used part, where no claim leads:
+  /// it would be found there by whoever looks for segments. Call when the end is known, while no other thread is there.
+  void clear_behind_end() noexcept;
+  /// The used part reaches that far at least: the owner of a claim says so.
+  void use_up_to(std::uint64_t end);
+  /// When this returns, no process that was killed was giving out space. For who closes the store.
+  void settle();
   /// From now on the checked word at `place` durably holds the end of the last segment as well. It already does now.
   void keep_used_end(std::atomic<std::uint64_t>& word, link place) noexcept {
     logged_end_ = &word;
@@ -230,7 +239,10 @@ class pool {
   void recover_growth();
   segment take_hole(std::multimap<std::uint64_t, std::uint64_t>::iterator hole, std::uint64_t size, std::uint32_t magic,
                     const std::function<void(std::uint64_t)>& claim);
-  std::uint64_t take_end(std::uint64_t size, const std::function<void(std::uint64_t)>& claim);
+  segment take_end(std::uint64_t size, std::uint32_t magic, const std::function<void(std::uint64_t)>& claim);
+  void move_end(std::uint64_t to) noexcept;
+  [[nodiscard]] bool begins_with_zeros(std::uint64_t offset) const noexcept;
+  void settle_given_out() noexcept;
   [[nodiscard]] bool can_write_values() const noexcept;
   void populate(std::uint64_t offset, std::uint64_t size);
 

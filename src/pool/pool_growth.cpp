@@ -1,4 +1,4 @@
-// How a pool's file grows: when a thread needs space, and ahead of need.
+// Where the used part of a pool's file ends, and how the file grows: when a thread needs space, and ahead of need.
 #include <algorithm>
 
 #include "base/bytes.hpp"
@@ -7,6 +7,88 @@
 #include "pool/pool.hpp"
 
 namespace icecore {
+
+// ---- The end of the used part ----
+
+segment pool::take_end(std::uint64_t size, std::uint32_t magic, const std::function<void(std::uint64_t)>& claim) {
+  // relaxed: only changed under the lock
+  const std::uint64_t offset = space_->used_end.load(std::memory_order_relaxed);
+  if (offset + size > this->size()) grow_to(offset + size);
+  // P4: a stale end, as after a write that the device lost, would give a segment in use out again.
+  if (logged_end_ != nullptr && !begins_with_zeros(offset)) {
+    raise(errc::damaged,
+          "{}: damaged at byte {} (index): the end of the store noted here is too low: a segment lies behind it",
+          origin(), link_offset(logged_end_at_));
+  }
+  space_->giving_out.begin(offset, size, size);
+  claim(offset);
+  const segment taken = format_segment(make_link(number_, offset), size, magic);
+  move_end(offset + size);
+  space_->giving_out.end();
+  return taken;
+}
+
+/// The noted end is durable on return: it is before anything is put into the segment, so that clear_behind_end() never
+/// meets a segment that has something in it.
+void pool::move_end(std::uint64_t to) noexcept {
+  space_->used_end.store(to, std::memory_order_relaxed);  // relaxed: as above
+  if (logged_end_ == nullptr) return;
+  logged_end_->store(codec_.encode(to, logged_end_at_), std::memory_order_relaxed);
+  persist_->flush(logged_end_, sizeof *logged_end_);
+  persist_->fence();
+}
+
+/// Whether nothing was put into a segment here: it would start with a record, a node or another thing that is not zero.
+bool pool::begins_with_zeros(std::uint64_t offset) const noexcept {
+  constexpr std::uint64_t looked_at = format::record_padding_max + sizeof(std::uint64_t);
+  return all_zero(base_ + offset + sizeof(format::segment_header), looked_at);
+}
+
+void pool::use_up_to(std::uint64_t end) {
+  const recovering_lock lock(space_->lock, [this] { settle_given_out(); });
+  move_end(std::max(end, used_end()));
+}
+
+void pool::settle() {
+  const recovering_lock lock(space_->lock, [this] { settle_given_out(); });
+}
+
+/// The last holder of the lock was killed. What it was giving out may have an owner by its claim, which will look for
+/// it (logged_segments::recover(), query_space). So it counts as given out, and what is half written of its headers
+/// goes: that would be damage to the next opening, if others go on and close the store. Without an owner it is a hole,
+/// or a segment that nothing leads to: the next opening that reads all headers has it.
+void pool::settle_given_out() noexcept {
+  const auto [offset, size, all] = space_->giving_out.get();
+  if (size == 0) return;
+  const auto clear_half = [&](std::uint64_t at) {
+    const link header = make_link(number_, at);
+    if (!valid_header(header, header_of(header).magic)) clear_header(header);
+  };
+  clear_half(offset);
+  if (all > size) clear_half(offset + size);
+  persist_->fence();
+  if (offset + size > used_end()) move_end(offset + size);
+  space_->giving_out.end();
+}
+
+void pool::clear_behind_end() noexcept {
+  const std::uint64_t end = used_end();
+  if (end + format::granule_size > size() || !begins_with_zeros(end)) return;
+  const link at = make_link(number_, end);
+  // zeros too: an opening that was killed may have stored them without flushing them
+  clear_header(at);
+  persist_->fence();
+}
+
+void pool::clear_unused(const segment& claimed) {
+  // whoever allocates this space moves the end under the lock, behind its header
+  const recovering_lock lock(space_->lock, [this] { settle_given_out(); });
+  if (link_offset(claimed.end()) <= used_end() || link_offset(claimed.end()) > size()) return;
+  clear_header(claimed.offset);
+  persist_->fence();
+}
+
+// ---- Growth ----
 
 /// The size to which the file grows when it must hold `needed` bytes, if the device has room for more than these.
 std::uint64_t pool::size_ahead(std::uint64_t needed) const {

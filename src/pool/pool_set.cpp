@@ -365,6 +365,7 @@ void pool_set::start_session(const std::function<void(format::root&)>& change) {
 }
 
 void pool_set::end_session(const std::function<void(format::root&)>& change) {
+  for (pool* p : there_) p->settle();
   for (pool* p : there_) {
     if (p->number() == 0) continue;
     p->roots().update([used_end = p->used_end()](format::root& r) {

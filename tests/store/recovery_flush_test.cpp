@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -20,7 +21,9 @@
 #include "history/record.hpp"
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
+#include "pool/manifest/manifest.hpp"
 #include "store/core.hpp"
+#include "store/packed/retention/forgetting.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/inside.hpp"
@@ -33,6 +36,7 @@ using lines = std::map<std::uintptr_t, std::string>;
 lines on_their_way;
 lines durable;
 int file_syncs = 0;
+std::function<void(std::uintptr_t line)> when_flushed;
 
 constexpr std::uintptr_t line_size = icecore::format::cache_line_size;
 
@@ -40,6 +44,7 @@ void take_flush(const void* data, std::size_t size) {
   const auto first = reinterpret_cast<std::uintptr_t>(data) / line_size * line_size;
   for (std::uintptr_t at = first; at < reinterpret_cast<std::uintptr_t>(data) + size; at += line_size) {
     on_their_way[at] = std::string(reinterpret_cast<const char*>(at), line_size);
+    if (when_flushed) when_flushed(at);
   }
 }
 void take_fence() {
@@ -97,6 +102,10 @@ class RecoveryFlush : public ::testing::TestWithParam<index_kind> {
   scratch folder_;
   std::filesystem::path path_ = folder_ / "killed.ice";
 };
+
+[[nodiscard]] std::uintptr_t line_of(const void* at) {
+  return reinterpret_cast<std::uintptr_t>(at) / line_size * line_size;
+}
 
 TEST_P(RecoveryFlush, a_reader_syncs_what_a_killed_process_left_before_it_shows_it) {
   write_and_be_killed(durability::operation);
@@ -162,6 +171,71 @@ TEST_P(OpeningAtOnceFlush, the_header_of_a_segment_that_is_gone_on_with_is_durab
     const auto found = then.find(address / line_size * line_size);
     ASSERT_TRUE(found != then.end()) << "byte " << i << " was not flushed and fenced";
     ASSERT_EQ(found->second[address % line_size], header[i]) << "byte " << i << " was changed behind the fence";
+  }
+}
+
+// What an instant recovery finds before the end of the used part is a segment, or a claim leads to it: it looks at no
+// other header. A half header there would be damage to the opening behind the next close.
+TEST_P(OpeningAtOnceFlush, the_end_moves_behind_a_segment_whose_header_is_durable) {
+  store s(path_, opening());
+  s.insert("key", "value");
+  pool& p = s.core().the_pool().first();
+  auto& anchor = *reinterpret_cast<format::index_anchor*>(p.at(p.roots().read().anchor));
+  const auto header = [&p](link at) {
+    return std::string(reinterpret_cast<const char*>(p.at(at)), sizeof(format::segment_header));
+  };
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t before = p.used_end();
+    const std::uint64_t word = anchor.used_end[0];
+    bool has_moved = false;
+    when_flushed = [&](std::uintptr_t line) {
+      if (line != line_of(&anchor.used_end[0]) || anchor.used_end[0] == word) return;
+      has_moved = true;
+      ASSERT_TRUE(p.valid_header(before, format::forget_segment_magic));
+      const auto there = durable.find(line_of(p.at(before)));
+      ASSERT_TRUE(there != durable.end());
+      ASSERT_EQ(there->second, header(before));
+    };
+    const segment made = p.allocate(100, format::forget_segment_magic, {});
+    when_flushed = {};
+    ASSERT_FALSE(HasFailure());
+    EXPECT_TRUE(has_moved);
+    EXPECT_EQ(made.offset, before);
+    // before anything is put into the segment
+    const std::string& line = durable[line_of(&anchor.used_end[0])];
+    const auto at = reinterpret_cast<std::uintptr_t>(&anchor.used_end[0]) % line_size;
+    std::uint64_t noted = 0;
+    std::memcpy(&noted, line.data() + at, sizeof noted);
+    EXPECT_EQ(noted, anchor.used_end[0]);
+    EXPECT_EQ(noted & format::stamp_version_mask, link_offset(made.end()));
+  }
+}
+
+// A power cut between the two: a request to forget would be found there, and cleared by the compaction, when that place
+// is part of another segment.
+TEST_P(OpeningAtOnceFlush, a_header_behind_the_end_is_cleared_when_the_store_is_open) {
+  std::string left;
+  link at = null_link;
+  {
+    store s(path_, opening());
+    s.insert("key", "value");
+    pool& p = s.core().the_pool().first();
+    announce_packed_segments(s.core().the_pool());
+    at = make_link(0, p.used_end());
+    static_cast<void>(p.format_segment(at, format::granule_size, format::forget_segment_magic));
+    left = read_file(path_);
+  }
+  for (const bool is_whole : {true, false}) {
+    SCOPED_TRACE(is_whole);
+    if (!is_whole) std::memset(left.data() + at + offsetof(format::segment_header, generation), 0, 8);
+    write_file(path_, left);
+    on_their_way.clear();
+    durable.clear();
+    const store s(path_, opening());
+    ASSERT_TRUE(s.stats().recovered_instantly);
+    ASSERT_TRUE(s.stats().recovered_from_crash);
+    EXPECT_EQ(durable[line_of(s.core().the_pool().at(at))], std::string(line_size, '\0'));
+    EXPECT_TRUE(detail::forgotten_keys(s.core().the_pool()).segments().empty());
   }
 }
 

@@ -94,7 +94,10 @@ std::unique_ptr<opened_store> instant_recovery::run() {
 
 void instant_recovery::take_over_writers(const durable_parts& made, found_store& found) {
   logged_segments& segments = made.media->segments();
-  if (found.crashed) segments.recover();
+  if (found.crashed) {
+    segments.recover();
+    for (pool* const p : parts_.pool->files()) p->clear_behind_end();  // P7: now no claim leads there
+  }
   const writer_tail tails(*parts_.pool);
   for (unsigned w = 0; w < format::writers_max; ++w) {
     auto log = segments.read_log(w);

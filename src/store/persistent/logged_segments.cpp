@@ -235,17 +235,6 @@ void logged_segments::give_header(link at, std::uint64_t size, std::uint32_t mag
   static_cast<void>(pool_->of(at).format_segment(at, size, magic));
 }
 
-void logged_segments::record_end(std::uint16_t number, std::uint64_t end) const {
-  pool& p = *pool_->find(number);
-  if (end > p.used_end()) p.set_used_end(end);
-  // a process may have been killed between the two steps
-  auto& word = anchor_->used_end[number];
-  const std::uint64_t said = pool_->codec().encode(p.used_end(), place_of(&word));
-  // relaxed, both: under the lock, or while no thread writes
-  if (word.load(std::memory_order_relaxed) == said) return;
-  word.store(said, std::memory_order_relaxed);  // recover() flushes all of the anchor
-}
-
 void logged_segments::recover() const {
   std::vector<link> owned;
   for (unsigned w = 0; w < format::writers_max; ++w) {
@@ -253,14 +242,14 @@ void logged_segments::recover() const {
     if (!l || l->open.size == 0) continue;
     give_header(l->open.offset, l->open.size, format::segment_magic);
     owned.push_back(l->open.offset);
-    record_end(link_pool(l->open.offset), link_offset(l->open.end()));
+    pool_->of(l->open.offset).use_up_to(link_offset(l->open.end()));
   }
   for (auto& source : anchor_->nodes) {
     const link last = load(source.end);
     if (last == null_link) continue;
     const index::node_segment taken(last);
     give_header(taken.begin, taken.size, format::index_segment_magic);
-    record_end(link_pool(taken.begin), link_offset(taken.begin) + taken.size);
+    pool_->of(taken.begin).use_up_to(link_offset(taken.begin) + taken.size);
     const link position = load(source.position);
     if (position < taken.begin || position > last)  // it belongs to the segment before, which is full
       store(source.position, taken.first());

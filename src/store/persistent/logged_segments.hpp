@@ -140,7 +140,6 @@ class logged_segments final : public segment_source {
   [[nodiscard]] segment_tail tail_left(link at) const;
   void require_unused(const segment_tail& taken, const char* reported_by) const;
   void give_header(link at, std::uint64_t size, std::uint32_t magic) const;
-  void record_end(std::uint16_t number, std::uint64_t end) const;
   void take_off_lists(const std::vector<link>& owned) const;
 
   pool_set* pool_;
