@@ -174,40 +174,34 @@ TEST_P(KilledSharer, leaves_no_half_header_where_it_was_giving_out_space_behind_
   static_cast<void>(store_->forget({.keys = {"other"}}));
   store_->close();
   store_.reset();
-  std::filesystem::remove(common_);
   const store again(path_, GetParam().options_at(path_));
   EXPECT_EQ(again.find("key"), "value");
 }
 
 TEST_P(KilledSharer, leaves_no_half_header_where_it_was_giving_out_a_part_of_free_space) {
-  {
-    store s(path_, GetParam().options_at(path_));
-    s.insert("key", "value");
-  }
-  child sharer([&] {
-    const store s(path_, first());
+  child other([&] {
+    while (log_->step < 1) std::this_thread::sleep_for(100us);
+    const store s(path_, beside());
     pool& p = s.core().the_pool().first();
-    const segment hole = p.allocate(3 * format::granule_size - sizeof(format::segment_header));
-    static_cast<void>(p.allocate(100));  // behind it: the closed file has it
-    p.clear_content(hole);
-    static_cast<void>(p.format_segment(hole.offset, hole.size, format::free_segment_magic));
-    p.add_free(hole.offset, hole.size);
-    log_->held = static_cast<unsigned>(hole.offset);
-    log_->step = 1;
-    wait_for(log_, 2);
+    const segment hole = p.segment_at(log_->held);
+    p.add_free(hole.offset, hole.size);  // as a compaction does in the process that packs
     static_cast<void>(p.allocate(100, format::forget_segment_magic, [&p](const segment& claimed) {
       begin_header_and_be_killed(p, claimed.offset, claimed.size);
     }));
     return 0;
   });
-  wait_for(log_, 1);
-  store_.emplace(path_, beside());
-  log_->step = 2;
-  ASSERT_EQ(sharer.wait(), -SIGKILL);
-  EXPECT_EQ(store_->core().the_pool().first().header_of(log_->held).magic, format::forget_segment_magic);
+  store_.emplace(path_, first());
+  store_->insert("key", "value");
+  pool& p = store_->core().the_pool().first();
+  const segment hole = p.allocate(3 * format::granule_size - sizeof(format::segment_header));
+  static_cast<void>(p.format_segment(hole.offset, hole.size, format::free_segment_magic));
+  static_cast<void>(p.allocate(100));  // behind it: the closed file has it
+  log_->held = static_cast<unsigned>(hole.offset);
+  log_->step = 1;
+  ASSERT_EQ(other.wait(), -SIGKILL);
+  EXPECT_EQ(p.header_of(hole.offset).magic, format::forget_segment_magic);
   store_->close();
   store_.reset();
-  std::filesystem::remove(common_);
   const store again(path_, GetParam().options_at(path_));
   EXPECT_EQ(again.find("key"), "value");
 }
