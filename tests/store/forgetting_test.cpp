@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -114,6 +115,27 @@ TEST_P(Forgetting, is_not_lost_when_the_process_is_killed_behind_the_call) {
   EXPECT_FALSE(store(path_, opening()).find(secret_key));
   static_cast<void>(compact(path_, opening()));
   expect_forgotten();
+}
+
+// Amid the call, or amid the compaction that gives the request back: nothing else need be there to pack.
+TEST_P(Forgetting, leaves_no_byte_of_a_request_that_a_crash_has_cut_off) {
+  for (const bool while_open : {false, true}) {
+    SCOPED_TRACE(while_open);
+    { store(path_, opening()).insert("other", "value"); }
+    static_cast<void>(compact(path_, opening()));
+    {
+      const store s(path_, opening());
+      pool_set& pools = s.core().the_pool();
+      announce_packed_segments(pools);
+      const segment cut = pools.allocate(secret_key.size() + 1'000, 0, format::forget_segment_magic, {});
+      std::memcpy(pools.at(cut.first_record()) + 200, secret_key.data(), secret_key.size());
+    }
+    EXPECT_NE(read_file(path_).find(secret_key), std::string::npos);
+    const compaction_report report = while_open ? store(path_, opening()).compact() : compact(path_, opening());
+    EXPECT_TRUE(report.erased);
+    expect_no_byte_of_it(path_);
+    EXPECT_EQ(store(path_, opening()).find("other"), "value");
+  }
 }
 
 TEST_P(Forgetting, leaves_what_is_written_later) {

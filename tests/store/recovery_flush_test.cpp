@@ -16,6 +16,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "history/record.hpp"
@@ -236,6 +237,35 @@ TEST_P(OpeningAtOnceFlush, a_header_behind_the_end_is_cleared_when_the_store_is_
     ASSERT_TRUE(s.stats().recovered_from_crash);
     EXPECT_EQ(durable[line_of(s.core().the_pool().at(at))], std::string(line_size, '\0'));
     EXPECT_TRUE(detail::forgotten_keys(s.core().the_pool()).segments().empty());
+  }
+}
+
+// A crash may have cut off the change before this one when one of the two slots was durable: that one counts.
+TEST_P(RecoveryFlush, the_retention_that_counts_is_the_last_to_be_overwritten) {
+  store s(path_, opening());
+  auto& anchor =
+      *reinterpret_cast<format::manifest_anchor*>(s.core().the_pool().first().base() + format::manifest_anchor_offset);
+  const auto slot = [&](int n) {
+    return std::string(reinterpret_cast<const char*>(&anchor.retention[n]), sizeof anchor.retention[n]);
+  };
+  constexpr retention one{.newest = 1};
+  constexpr retention two{.newest = 2};
+  for (const int durable_one : {0, 1}) {
+    s.set_retention(one);
+    const std::string before = slot(0);
+    s.set_retention(two);
+    std::memcpy(&anchor.retention[1 - durable_one], before.data(), before.size());
+    ASSERT_EQ(s.retention(), two);
+    const std::string counts = slot(durable_one);
+    bool is_first = true;
+    when_flushed = [&](std::uintptr_t line) {
+      if (line != line_of(&anchor.retention[0]) && line != line_of(&anchor.retention[1])) return;
+      if (!std::exchange(is_first, false)) return;
+      EXPECT_EQ(slot(durable_one), counts);
+    };
+    s.set_retention({.tagged = true});
+    when_flushed = {};
+    EXPECT_FALSE(is_first);
   }
 }
 

@@ -283,9 +283,12 @@ retention retention_of(const pool_set& pools) {
 void store_retention(pool_set& pools, const retention& which) {
   format::retention_slot slot{};
   std::uint32_t number = 0;  // a damaged slot does not keep a new one from being written
-  for (const std::uint32_t n : {0U, 1U}) {
+  std::uint32_t counts = 1;  // the slot that does
+  for (const std::uint32_t n : {1U, 0U}) {
     const format::retention_slot& there = retention_slot_at(pools, n);
-    if (there.crc == crc_of(pools, there)) number = std::max(number, there.number);
+    if (there.crc != crc_of(pools, there) || there.number <= number) continue;
+    number = there.number;
+    counts = n;
   }
   slot.number = number + 1;
   slot.newest = which.newest;
@@ -295,8 +298,9 @@ void store_retention(pool_set& pools, const retention& which) {
   slot.weekly = which.weekly;
   slot.tagged = which.tagged ? 1 : 0;
   slot.crc = crc_of(pools, slot);
-  // One after the other: a crash leaves at least one of them whole.
-  for (const std::uint32_t n : {0U, 1U}) {
+  // One after the other, and the one that counts last: a crash leaves it whole until the other one is durable. That
+  // other one may be torn, or of before, where a crash has cut off the change before this one.
+  for (const std::uint32_t n : {1 - counts, counts}) {
     auto* const place = const_cast<format::retention_slot*>(&retention_slot_at(pools, n));
     std::memcpy(place, &slot, sizeof slot);
     pools.persist().persist(place, sizeof slot);
