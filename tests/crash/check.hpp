@@ -4,7 +4,8 @@
 //
 // Shallow: the store opens, and its content is one of those allowed. Deep: besides, every closed version shows
 // what it did, or is lost and says so, every version is read and agrees with the histories, verify finds nothing, ten
-// more operations work, and after closing and opening all is still there.
+// more operations work, and after closing and opening all is still there. In stories with retention the store is packed
+// at last: no byte of what was forgotten is in a file then.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,7 @@ struct judged_by {
   std::vector<story_feed> feeds{};          ///< likewise
   std::vector<asked_to_forget> requests{};  ///< those that are there, or are carried out
   std::vector<std::uint64_t> retentions{};  ///< sums of those that it may have
+  std::vector<std::string> gone{};          ///< keys of which no file has a byte
   std::uint64_t seed = 0;                   ///< of what is drawn
   /// The store is opened on another host, which may ask what the crash was: what it was.
   std::optional<icecore::crash_kind> elsewhere{};

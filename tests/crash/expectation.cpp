@@ -170,6 +170,12 @@ std::vector<std::uint64_t> expectation::retentions() const {
   return all;
 }
 
+std::vector<std::string> expectation::gone() const {
+  if (is_opening()) return of_.gone;
+  if (const auto now = operation_in_flight(); now && *now != of_.opening) return of_.operations[*now].gone_amid;
+  return last_ ? of_.operations[*last_].gone : of_.gone;
+}
+
 std::string expectation::in_flight() const {
   std::string text;
   for (std::size_t i = 0; i < of_.operations.size(); ++i) {

@@ -64,7 +64,8 @@ void explorer::judge_moment(const story& s, const media& m, const expectation& e
                      e.queries(),
                      e.feeds(),
                      e.requests(),
-                     e.retentions()};
+                     e.retentions(),
+                     e.gone()};
   ++into_->moments;
   if (all.count() <= per_point) ++into_->exhausted;
   const std::uint64_t most = total_bytes(m.working()) > large_bytes ? per_point / 8 + 8 : per_point;
@@ -82,7 +83,8 @@ void explorer::judge_kill(const story& s, const media& m, const expectation& e, 
                      e.queries(),
                      e.feeds(),
                      e.requests(),
-                     e.retentions()};
+                     e.retentions(),
+                     e.gone()};
   judge_one(s, crash_kind::kill, m.working(), by, index, e, &m);
 }
 
@@ -139,13 +141,14 @@ void explorer::nest(const story& s, crash_kind how, const left_files& left, cons
                                   by.queries,
                                   by.feeds,
                                   by.requests,
-                                  by.retentions};
+                                  by.retentions,
+                                  by.gone};
     after_power_cut.allowed.insert(after_power_cut.allowed.end(), by.allowed.begin(), by.allowed.end());
-    const left_by_crash after_kill{by.allowed, by.closed, by.queries, by.feeds, by.requests, by.retentions};
+    const left_by_crash after_kill{by.allowed, by.closed, by.queries, by.feeds, by.requests, by.retentions, by.gone};
     walk(record_recovery(s, left, s.boot, std::move(after_power_cut), after_kill, random_()), *continued, per_point);
   } else {
     const unit granularity = s.how.on == device::persistent_memory ? unit::line : unit::sector;
-    const left_by_crash after{by.allowed, by.closed, by.queries, by.feeds, by.requests, by.retentions};
+    const left_by_crash after{by.allowed, by.closed, by.queries, by.feeds, by.requests, by.retentions, by.gone};
     walk(record_recovery(s, left, s.boot + 1, after, after, random_()), media(granularity, left), per_point);
   }
 }

@@ -24,6 +24,12 @@ bool asked_to_forget::names(std::string_view key) const noexcept {
          std::ranges::any_of(prefixes, [key](const std::string& prefix) { return key.starts_with(prefix); });
 }
 
+std::vector<std::string> secrets() {
+  std::vector<std::string> all;
+  for (const char number : {'0', '1', '2', '3'}) all.push_back(std::string(secret_prefix) + number + "!");
+  return all;
+}
+
 std::uint64_t retention_sum(const retention& which) noexcept {
   return (which.tagged ? 1U : 0U) + 2 * which.newest + 1000 * static_cast<std::uint64_t>(which.younger_than.count());
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "icecore/icecore.hpp"
@@ -36,6 +37,10 @@ struct asked_to_forget {
 
   [[nodiscard]] bool names(std::string_view key) const noexcept;
 };
+
+/// Keys that stories forget, and how all of them begin: nothing else in a file does.
+inline constexpr std::string_view secret_prefix = "secret-";
+[[nodiscard]] std::vector<std::string> secrets();
 
 [[nodiscard]] std::uint64_t retention_sum(const retention& which) noexcept;
 

@@ -184,7 +184,7 @@ class planner {
   }
 
   /// A key that is to be forgotten, of which a file may hold nothing then.
-  [[nodiscard]] std::string secret() { return "secret-" + std::to_string(draw(4)) + "!"; }
+  [[nodiscard]] std::string secret() { return secrets()[draw(4)]; }
 
   story_options how_;
   std::mt19937_64 random_;

@@ -27,7 +27,7 @@ void spread(const story_options& how, std::uint64_t number) {
 class runner {
  public:
   runner(story& into, const std::string& path, const std::vector<planned>& plan)
-      : into_(into), path_(path), plan_(plan) {}
+      : into_(into), path_(path), plan_(plan), gone_(into.gone.begin(), into.gone.end()) {}
 
   void open() { store_.emplace(path_, opening_options(into_.how, machine::recorded)); }
   /// Notes the keys that the story begins with.
@@ -60,8 +60,26 @@ class runner {
   }
   [[nodiscard]] store& opened() { return *store_; }
 
+  /// In stories with retention: the keys of which a compaction that erased all has left no byte.
+  void note_gone(done_operation& done, const std::optional<compaction_report>& packed) {
+    if (packed && packed->packed && packed->erased) {
+      const auto keys = store_->keys();
+      for (const std::string& key : secrets()) {
+        const auto names_it = [&](const asked_to_forget& asked) { return asked.names(key); };
+        const bool named =
+            std::ranges::any_of(into_.requests, names_it) ||
+            std::ranges::any_of(into_.operations, [&](const auto& o) { return o.forgets && names_it(*o.forgets); });
+        if (named && std::ranges::find(keys, key) == keys.end()) gone_.insert(key);
+      }
+    }
+    done.gone.assign(gone_.begin(), gone_.end());
+  }
+
   void run(unsigned number, const planned& p) {
     done_operation& done = into_.operations[number];
+    for (const auto& w : p.writes) gone_.erase(w.key);
+    for (const std::string& key : p.forgotten.keys) gone_.erase(key);
+    done.gone_amid.assign(gone_.begin(), gone_.end());
     std::optional<before_compaction> before;
     if (into_.how.expires && (p.what == planned::kind::pack || p.what == planned::kind::forget))
       before.emplace(*store_);
@@ -178,6 +196,7 @@ class runner {
     } else if (before) {
       done.between = before->contents_of_forgetting(*store_);
     }
+    note_gone(done, packed);
     look_at_content(done);
   }
 
@@ -188,6 +207,7 @@ class runner {
     into_.operations[number].what = "close";
     into_.operations[number].content = content_;
     into_.operations[number].retention = retention_;
+    into_.operations[number].gone_amid = into_.operations[number].gone = {gone_.begin(), gone_.end()};
     machine::get().note({event::kind::end, 0, 0, 0, number});
   }
 
@@ -237,6 +257,7 @@ class runner {
   story& into_;
   std::string path_;
   const std::vector<planned>& plan_;
+  std::set<std::string> gone_;
   std::set<std::string> there_before_;
   std::optional<store> store_;
   feeds_in_use feeds_;  // end before the store does
@@ -346,6 +367,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   const unsigned closing = count + 1;
   s.operations.resize(count + 2);
   s.operations[s.opening].what = "open";
+  s.operations[s.opening].gone = s.gone;
 
   runner run(s, machine::path(machine::recorded), plan);
   m.start_recording();
@@ -422,6 +444,7 @@ story record_recovery(const story& of, const left_files& left, std::uint64_t boo
   s.queries = after_kill.queries;
   s.feeds = after_kill.feeds;
   s.requests = after_kill.requests;
+  s.gone = after_kill.gone;
   s.before_power_cut = std::move(after_power_cut);
   s.before_kill = std::move(after_kill);
   s.boot = boot;

@@ -46,6 +46,8 @@ struct done_operation {
   std::vector<std::uint64_t> between{};  ///< by that; others that a crash amid it may leave, in their order
   std::uint64_t retention = 0;           ///< likewise (retention_sum())
   std::optional<asked_to_forget> forgets{};
+  std::vector<std::string> gone_amid{};  ///< keys of which no byte is in a file when it is called, nor while it goes on
+  std::vector<std::string> gone{};       ///< nor once it has returned
   std::vector<closed_version> packed{};  ///< what closed versions are since it, if it is a compaction
   std::size_t query = no_query;          ///< which of the story's it is about
   done_to_query of_query;
@@ -61,6 +63,7 @@ struct left_by_crash {
   std::vector<story_feed> feeds;
   std::vector<asked_to_forget> requests{};
   std::vector<std::uint64_t> retentions{};
+  std::vector<std::string> gone{};
 };
 
 struct story {
@@ -79,6 +82,7 @@ struct story {
   std::vector<kept_query> queries;         ///< those from before it, and those that it starts
   std::vector<story_feed> feeds;           ///< likewise
   std::vector<asked_to_forget> requests;   ///< to forget, from before it
+  std::vector<std::string> gone;           ///< keys of which no file had a byte before it
   unsigned depth = 0;                      ///< crashes before this story
   trace events;
 };
@@ -112,6 +116,8 @@ class expectation {
   [[nodiscard]] std::vector<asked_to_forget> requests() const;
   /// The sums of the retentions that it may have.
   [[nodiscard]] std::vector<std::uint64_t> retentions() const;
+  /// The keys of which no byte may be in a file.
+  [[nodiscard]] std::vector<std::string> gone() const;
   /// Operations in flight, for people.
   [[nodiscard]] std::string in_flight() const;
 
