@@ -8,7 +8,9 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "icecore/compaction.hpp"
 #include "icecore/icecore.hpp"
@@ -217,6 +219,69 @@ TEST_P(CompactionObserved, versions_never_change_while_writers_and_compactions_c
   EXPECT_GT(seen.size(), 2U);
   const store last(path_, writing());
   for (const auto& [v, was] : seen) EXPECT_EQ(fingerprint(last.at(v)), was) << "version " << v;
+}
+
+/// Of those that `made` names, which lie in versions that the reader shows.
+void expect_tags(const store& reader, const std::vector<tag_info>& made) {
+  const version open = reader.clock();
+  for (const tag_info& each : made) {
+    if (each.version >= open) continue;
+    const auto found = reader.find_tag(each.name);
+    ASSERT_TRUE(found) << each.name << " of version " << each.version << ", shown up to " << open - 1;
+    EXPECT_EQ(found->version, each.version);
+  }
+}
+
+TEST_P(CompactionObserved, by_the_process_that_writes_it_leaves_readers_that_come_then_every_tag) {
+  write_versions(3, "old");
+  store s(path_, writing());
+  s.tag("last");  // so that the compaction closes no version
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_TRUE(s.compact({.whole = true, .on_progress = {}}).packed);
+    for (const options& each : {by_default(), never_locking()}) {
+      const store reader(path_, each);
+      EXPECT_TRUE(reader.beside_writer());
+      EXPECT_EQ(reader.clock(), s.clock());
+      EXPECT_EQ(reader.tags().size(), s.tags().size());
+      expect_tags(reader, s.tags());
+      EXPECT_EQ(fingerprint(reader.at("last")), fingerprint(s.at("last")));
+    }
+    s.insert("more", "of turn " + std::to_string(turn));
+    s.tag("turn " + std::to_string(turn));
+  }
+}
+
+TEST_P(CompactionObserved, a_reader_that_comes_amid_its_end_has_the_tags_of_all_versions_that_it_shows) {
+  const deadline soon("readers that come while a store is packed", 120s);
+  write_versions(1, "old");
+  constexpr int compactions = 60;
+  std::mutex lock;
+  std::vector<tag_info> made;
+  std::atomic<bool> over{false};
+  std::thread writer([&] {
+    store s(path_, writing());
+    for (int i = 0; i < compactions; ++i) {
+      s.insert("key", std::to_string(i));
+      const std::string name = "before compaction " + std::to_string(i);
+      const version v = s.tag(name);
+      {
+        const std::scoped_lock one(lock);
+        made.push_back({v, 0, name, ""});
+      }
+      EXPECT_TRUE(s.compact().packed);
+    }
+    over = true;
+    std::this_thread::sleep_for(20ms);
+  });
+  int opened = 0;
+  while (!over) {
+    const store reader(path_, never_locking());
+    const std::scoped_lock one(lock);
+    expect_tags(reader, made);
+    ++opened;
+  }
+  writer.join();
+  EXPECT_GT(opened, 1);
 }
 
 std::vector<setting> settings() {

@@ -32,9 +32,19 @@ void settled_point::publish_locked(version settled) noexcept {
   if (synced_ != nullptr) settled = std::min(settled, synced_->up_to());
   if (settled <= published_) return;
   published_ = settled;
-  // relaxed: ordered by the next store (B2)
-  for (const pool* p : pool_->files()) p->live().settled_end.store(p->used_end(), std::memory_order_relaxed);
+  store_ends();
   pool_->live().settled.store(settled, std::memory_order_release);  // release: B1
+}
+
+void settled_point::publish_ends() noexcept {
+  const std::scoped_lock lock(mutex_);
+  store_ends();
+  std::atomic_thread_fence(std::memory_order_release);  // B5: with the root that is stored next
+}
+
+void settled_point::store_ends() noexcept {
+  // relaxed: ordered by what the caller stores next (B2, B5)
+  for (const pool* p : pool_->files()) p->live().settled_end.store(p->used_end(), std::memory_order_relaxed);
 }
 
 void settled_point::look() noexcept {

@@ -19,6 +19,8 @@
 //       writing makes the root's epoch greater before it changes anything, and sets settled_epoch last.
 //   B4. A root that leads to another manifest is stored before any version that is written behind it is published. So a
 //       reader that reads the version first has a manifest, or a newer one, in whose era or strata all of it lies.
+//   B5. Before a root leads to another manifest, the ends of the segments that count with it, those of tags, are
+//       published, whether a new version is published or not. So a reader that reads the root first has their ends.
 // What a crash leaves: the words are trusted in the boot that wrote them alone. If only the process died, everything
 //   that is settled is in the file, and recovery keeps it: all of it is stamped.
 #pragma once
@@ -44,6 +46,8 @@ class settled_point {
                 version settled);
 
   void publish(version settled) noexcept;
+  /// What each file uses by now: before a root leads to another manifest (B5). Nobody writes meanwhile.
+  void publish_ends() noexcept;
   void look() noexcept;
   /// From now on the process's ticker looks.
   void look_in_background() {
@@ -55,6 +59,7 @@ class settled_point {
 
  private:
   void publish_locked(version settled) noexcept;
+  void store_ends() noexcept;
   void recover_dead() noexcept;
 
   pool_set* pool_;

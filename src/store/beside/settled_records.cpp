@@ -22,17 +22,18 @@ std::optional<settled_now> settled_records::settled() const {
   now.epoch = live.settled_epoch.load(std::memory_order_acquire);  // acquire: pairs with settled_point's last store
   if (now.epoch == 0) return std::nullopt;
   now.version = live.settled.load(std::memory_order_acquire);  // acquire: B1
+  // Behind the version: not older than it (B4)
+  const auto root = newest_root(pool_->first().base());
+  if (!root || root->epoch != now.epoch || !written_this_boot(*root)) return std::nullopt;  // B3
+  now.manifest = root->manifest;
+  std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the one in publish_ends()
   for (const pool* p : pool_->files()) {
-    // relaxed: not older than the version (B2)
+    // relaxed: older neither than the version (B2) nor than the root (B5)
     now.ends[p->number()] = p->live().settled_end.load(std::memory_order_relaxed);
   }
   // Another process may have begun to set these words for its own epoch. Then the epoch was set to 0 first.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (live.settled_epoch.load(std::memory_order_relaxed) != now.epoch) return std::nullopt;
-  // Last: it is not older than the version (B4)
-  const auto root = newest_root(pool_->first().base());
-  if (!root || root->epoch != now.epoch || !written_this_boot(*root)) return std::nullopt;  // B3
-  now.manifest = root->manifest;
   return now;
 }
 

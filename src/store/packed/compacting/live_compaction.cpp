@@ -244,6 +244,7 @@ class live_packing final : packing {
 
   /// Under the gate: has a root lead to the next manifest, and makes the engine over it the current one.
   void begin_next(std::unique_ptr<store_core> engine, const manifest& next, std::uint64_t number, version high) {
+    if (store_->settled != nullptr) store_->settled->publish_ends();  // B5: those of the tags' segments, too
     pools_->roots().update_both([&](format::root& r) { note_packed(r, next); });
     for (pool* p : pools_->files()) p->forget_used_end();
     // All that is not named, also what earlier compactions left: the pins that it waits for are of this engine, too.
