@@ -62,8 +62,9 @@ struct compaction_options {
   /// are much larger than what is new stay as they are.
   bool whole = false;
   /// Only counts: the report says what would be packed and what would go, `keys`, `records` and `strata` as they would
-  /// be, `bytes_after` about what would be left; `packed` is false, and the store stays as it is. compact() opens it
-  /// for reading; store::compact() closes its open version.
+  /// be, `bytes_after` about what would be left, without what compression saves; `packed` is false, and the store stays
+  /// as it is. compact() opens it for reading (errc::locked while a process writes it: what queries and feeds need is
+  /// not known beside that one); store::compact() closes its open version.
   bool dry_run = false;
   unsigned threads = 0;  ///< 0: as many as there are cores
   /// Written at most, on average, so that others have the rest of the device and of the cores; 0: no limit.

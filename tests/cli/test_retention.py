@@ -52,6 +52,7 @@ def test_an_expired_version_is_named_as_such(filled, tmp_path):
     told = said("compact", filled, "--dry-run")
     assert "3 versions would expire, and 3 records that no kept version shows would go" in told
     assert Path(filled).read_bytes() == before
+    assert "or less: what compression saves" in said("compact", filled, "--dry-run", "--compress") and "or less" not in told
     counted = lines("compact", filled, "--dry-run", "-o", "json")[0]
     assert counted["versions_expired"] == 3
     assert (counted["packed"], counted["strata"]) == (False, 1) and counted["keys"] > 0

@@ -37,13 +37,15 @@ void print_json(const compaction_report& report, double seconds) {
   out().line(line.add("seconds", seconds).text());
 }
 
-void print_line(const compaction_report& report, const std::string& path, bool dry_run, double seconds) {
+void print_line(const compaction_report& report, const compact_arguments& a, double seconds) {
+  const std::string& path = a.store;
   const std::string strata = fmt::format("{} {}", grouped(report.strata), report.strata == 1 ? "stratum" : "strata");
   const std::string after = human_bytes(static_cast<double>(report.bytes_after));
-  if (dry_run && (report.bytes_written > 0 || report.versions_expired > 0 || report.records_dropped > 0)) {
-    out().line(fmt::format("{}: would pack {} records of {} keys, {} up to version {}; {} now, about {} then",
+  if (a.dry_run && (report.bytes_written > 0 || report.versions_expired > 0 || report.records_dropped > 0)) {
+    out().line(fmt::format("{}: would pack {} records of {} keys, {} up to version {}; {} now, about {} then{}",
                            shown(path), grouped(report.records), grouped(report.keys), strata, report.up_to,
-                           human_bytes(static_cast<double>(report.bytes_before)), after));
+                           human_bytes(static_cast<double>(report.bytes_before)), after,
+                           a.compress ? ", or less: what compression saves is not known before" : ""));
     out().line(fmt::format("{} versions would expire, and {} records that no kept version shows would go",
                            grouped(report.versions_expired), grouped(report.records_dropped)));
     return;
@@ -84,7 +86,7 @@ exit_code pack(const compact_arguments& a) {
   if (a.format == cli::format::json) {
     print_json(report, seconds);
   } else {
-    print_line(report, a.store, a.dry_run, seconds);
+    print_line(report, a, seconds);
   }
   return exit_code::ok;
 }
