@@ -55,9 +55,9 @@ class Columns(NamedTuple):
     values: ByteColumn
 
 
-def thread_count(asked: int) -> int:
-    """``asked``, or if it is 0, the number of cores this process may use."""
-    return checks.whole_number(asked, "threads", 0, _THREADS_MAX) or len(os.sched_getaffinity(0))
+def thread_count(asked: int, name: str = "threads") -> int:
+    """``asked``, or if it is 0, the number of cores this process may use. ``name``: what the caller calls it."""
+    return checks.whole_number(asked, name, 0, _THREADS_MAX) or len(os.sched_getaffinity(0))
 
 
 def as_column(given: ColumnLike, what: str) -> _native.Column:
