@@ -91,7 +91,7 @@ typedef struct icecore_store icecore_store;
 
 enum icecore_access {
   ICECORE_ACCESS_READ_WRITE = 0, /* one process at a time */
-  ICECORE_ACCESS_READ_ONLY = 1,  /* any number of processes, while none writes; never changes the file */
+  ICECORE_ACCESS_READ_ONLY = 1,  /* any number of processes, also beside one that writes; never changes the file */
   ICECORE_ACCESS_ATTACHED = 2    /* reads and writes a store that another process has open and shares (`shared_as`) */
 };
 
