@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -81,11 +82,13 @@ class [[gnu::visibility("hidden")]] layered_walk final : public items_ahead {
   std::size_t young_at_ = 0;    // its size: no more young keys
   std::string_view young_key_;  // there
   std::size_t young_run_ = index::block::capacity;
+  std::exception_ptr met_;  // what read() throws from now on, until seek()
 };
 
 template <class Engine>
 void layered_walk<Engine>::seek(std::string_view key) {
   size_ = 0;
+  met_ = nullptr;
   young_links().seek(key, young_);
   if (young_.size > 0) core_->records().space().prefetch(young_.entries.front());
   packed_.seek(key);
@@ -97,6 +100,7 @@ void layered_walk<Engine>::seek(std::string_view key) {
 template <class Engine>
 bool layered_walk<Engine>::read(std::size_t most) {
   size_ = 0;
+  if (met_) std::rethrow_exception(met_);
   try {
     while (size_ < most && !(young_ends() && packed_.at_end())) {
       if (young_ends() || (!packed_.at_end() && packed_.key() < young_key_)) {
@@ -106,7 +110,8 @@ bool layered_walk<Engine>::read(std::size_t most) {
       }
     }
   } catch (const error&) {
-    if (size_ == 0) throw;  // else it is met again
+    met_ = std::current_exception();  // the walk is between two places, and would not meet it again
+    if (size_ == 0) throw;
   }
   return size_ > 0;
 }
