@@ -9,6 +9,7 @@
 #include "pool/manifest/manifest.hpp"
 #include "store/core.hpp"
 #include "store/packed/open_strata.hpp"
+#include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/scratch.hpp"
 
@@ -62,6 +63,24 @@ TEST_P(DamagedBlocks, are_named_each_although_opening_reads_the_first_alone) {
                                              at + 100 < d.offset + (std::uint64_t{1} << 20);
                                     }))
         << "byte " << at + 100;
+  }
+}
+
+TEST_P(DamagedBlocks, are_met_by_every_cursor_that_comes_to_them) {
+  const std::string sound = read_file(path_);
+  options reading;
+  reading.access = access::read_only;
+  for (const std::uint64_t at : places_) {
+    std::string broken = sound;
+    broken[at + 100] = static_cast<char>(broken[at + 100] ^ 0x41);
+    write_file(path_, broken);
+    SCOPED_TRACE(at + 100);
+    expect_error(errc::damaged, "records): checksum mismatch", [&] {
+      const store s(path_, reading);
+      const snapshot all = s.at(1);
+      auto c = all.cursor();
+      for (c.seek_first(); c.valid();) c.next();
+    });
   }
 }
 
