@@ -193,6 +193,14 @@ class [[gnu::visibility("hidden")]] store_core {
   /// for the lines of the lookup cache, for the entries, and in the index for the keys that the cache does not know.
   static constexpr std::size_t find_group = 64;
   void find_entries(std::span<const std::string_view> keys, std::span<link> out) const;
+  /// Whether the young generation has a key. If it has none, its records show nothing in any version that is closed by
+  /// now. It is asked as a walk asks it: the index counts a key only after a record of such a version may have been
+  /// stamped (S1, H3).
+  [[nodiscard]] bool has_young_keys() const {
+    index::block young;
+    index_->seek_first(young);
+    return young.size > 0;
+  }
   /// The value of a visible record. Checks a large value that has not been checked yet: errc::damaged names it.
   [[nodiscard, gnu::always_inline]] std::string_view value_of(link l) const {
     const record r = records_->at(l);

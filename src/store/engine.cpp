@@ -310,8 +310,23 @@ void store_core::find_entries(std::span<const std::string_view> keys, std::span<
 }
 
 template <class Heads>
+template <class Wanted>
+void reading_engine<Heads>::find_many_packed(std::span<const std::string_view> keys, const version* at,
+                                             std::size_t at_stride, const Wanted& wanted,
+                                             std::span<std::optional<std::string_view>> out) const {
+  histories_->packed().find_many(keys, at, at_stride, wanted, [&](std::size_t i, const auto& found) {
+    out[i] = found && !found->is_removal() ? std::optional(found->value) : std::nullopt;
+  });
+}
+
+template <class Heads>
 void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
                                       std::span<std::optional<std::string_view>> out) const {
+  if constexpr (is_layered) {
+    if (!has_young_keys())
+      return find_many_packed(
+          keys, at, at_stride, [](std::size_t) { return true; }, out);
+  }
   const auto version_of = [&](std::size_t i) { return at[i * at_stride]; };
   std::array<link, find_group> entries;
   std::array<link, find_group> starts;
@@ -319,11 +334,10 @@ void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, co
     const std::size_t count = std::min(find_group, keys.size() - first);
     // three passes over the whole group, so that its cache misses overlap: entries, first records to look at, answers
     find_entries(keys.subspan(first, count), std::span(entries).first(count));
-    std::array<std::optional<stratum::packed_record>, is_layered ? find_group : 1> packed;
     if constexpr (is_layered) {
-      histories_->packed().find_many(
+      find_many_packed(
           keys.subspan(first, count), at + first * at_stride, at_stride,
-          [&](std::size_t i) { return entries[i] == null_link; }, std::span(packed).first(count));
+          [&](std::size_t i) { return entries[i] == null_link; }, out.subspan(first, count));
     }
     for (std::size_t i = 0; i < count; ++i) {
       starts[i] = entries[i] == null_link ? null_link : histories_->start_of(entries[i], version_of(first + i));
@@ -331,11 +345,7 @@ void reading_engine<Heads>::find_many(std::span<const std::string_view> keys, co
     }
     for (std::size_t i = 0; i < count; ++i) {
       if constexpr (is_layered) {
-        if (entries[i] == null_link) {
-          const auto& found = packed[i];
-          out[first + i] = found && !found->is_removal() ? std::optional(found->value) : std::nullopt;
-          continue;
-        }
+        if (entries[i] == null_link) continue;
       }
       const link l =
           starts[i] == null_link ? null_link : visible_from_start({entries[i], starts[i]}, version_of(first + i));

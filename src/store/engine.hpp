@@ -127,6 +127,10 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   histories_of<Heads> histories_;
 
  private:
+  /// find_many() of the keys that have no entry.
+  template <class Wanted>
+  void find_many_packed(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
+                        const Wanted& wanted, std::span<std::optional<std::string_view>> out) const;
   // verify.cpp
   void check_index(const record_scan& found, verify_report& report) const override;
 };

@@ -89,12 +89,14 @@ class extent {
 
   // ---- A find in steps, so that the waits of many overlap: begin(), seek(), newest() ----
   struct search {
-    std::uint32_t block;  ///< fence::none: the key is not there
-    std::uint32_t key;    ///< a guess until seek()
+    std::uint32_t block = fence::none;  ///< none: the key is not there
+    std::uint32_t key = 0;              ///< a guess until seek()
+    const std::byte* bytes = nullptr;   ///< the block's, since seek()
   };
   /// Asks for what seek() will read.
   [[nodiscard, gnu::always_inline]] search begin(const sought_key& key, version v) const {
-    search s{fence_.block_of(key, v), 0};
+    search s;
+    s.block = fence_.block_of(key, v);
     if (s.block == fence::none) return s;
     ask_for_block(s.block);
     s.key = fence_.guess(s.block, key);
@@ -109,13 +111,14 @@ class extent {
     if (is_there) {
       b.prefetch_rows(at);
       s.key = at;
+      s.bytes = blocks_ + fence_.place(s.block);
     } else {
       s.block = fence::none;
     }
   }
-  [[nodiscard, gnu::always_inline]] std::optional<packed_record> newest(const search& s, version v) const {
+  [[nodiscard, gnu::always_inline]] static std::optional<packed_record> newest(const search& s, version v) {
     if (s.block == fence::none) return std::nullopt;
-    return block_at(s.block).newest_at(s.key, v);
+    return block(s.bytes).newest_at(s.key, v);
   }
 
   // ---- For who keeps places of records ----

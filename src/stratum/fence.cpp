@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/search.hpp"
+
 namespace icecore::stratum {
 
 using namespace format;
@@ -104,8 +106,8 @@ std::uint32_t fence::heads_to(std::uint64_t head) const noexcept {
     const level& here = levels_[l];
     const std::byte* const group = here.heads + std::uint64_t{from} * sizeof(std::uint64_t);
     const std::uint32_t count = std::min(fence_fanout, here.count - from);
-    std::uint32_t to = 0;
-    for (std::uint32_t i = 0; i < count; ++i) to += number<std::uint64_t>(group, i) <= head ? 1 : 0;
+    const auto is_at_most = [&](std::uint32_t i) { return number<std::uint64_t>(group, i) <= head; };
+    const std::uint32_t to = count == fence_fanout ? count_while_of_16(is_at_most) : count_while(count, is_at_most);
     if (to == 0) return 0;  // only in the first group: the head of every other one is at most `head`
     from = l == 0 ? from + to : (from + to - 1) * fence_fanout;
   }
@@ -118,18 +120,24 @@ bool fence::is_behind(std::uint32_t i, std::string_view key, version v) const no
 }
 
 std::uint32_t fence::block_of(const sought_key& key, version v) const noexcept {
-  const int order = key.bytes.substr(0, prefix_.size()).compare(prefix_);
-  if (order != 0) return order < 0 ? none : blocks_ - 1;
-  const std::uint64_t head = key.head_behind(prefix_.size());
-  std::uint32_t end = heads_to(head);
-  // Those of a smaller head are not behind the key. Those of the same head are asked.
-  std::uint32_t from = end;
-  for (std::uint32_t step = 1; from > 0 && number<std::uint64_t>(levels_[0].heads, from - 1) == head; step *= 2) {
-    from -= std::min(from, step);
+  if (!prefix_.empty()) {
+    const int order = key.bytes.substr(0, prefix_.size()).compare(prefix_);
+    if (order != 0) return order < 0 ? none : blocks_ - 1;
   }
+  const std::uint64_t head = key.head_behind(prefix_.size());
+  const std::uint32_t end = heads_to(head);
+  if (end == 0) return none;
+  // Those of a smaller head are not behind the key. Those of the same head are asked.
+  return head_at(end - 1) == head ? last_not_behind(end, head, key.bytes, v) : end - 1;
+}
+
+std::uint32_t fence::last_not_behind(std::uint32_t end, std::uint64_t head, std::string_view key,
+                                     version v) const noexcept {
+  std::uint32_t from = end;
+  for (std::uint32_t step = 1; from > 0 && head_at(from - 1) == head; step *= 2) from -= std::min(from, step);
   while (from < end) {
     const std::uint32_t middle = from + (end - from) / 2;
-    if (is_behind(middle, key.bytes, v)) {
+    if (is_behind(middle, key, v)) {
       end = middle;
     } else {
       from = middle + 1;
@@ -140,16 +148,14 @@ std::uint32_t fence::block_of(const sought_key& key, version v) const noexcept {
 
 std::uint32_t fence::guess(std::uint32_t i, const sought_key& key) const noexcept {
   const std::uint32_t keys = block_at(i).keys;
-  const auto separator_head = [&](std::uint32_t n) {
-    return n < blocks_ ? number<std::uint64_t>(levels_[0].heads, n) : ~std::uint64_t{0};
-  };
-  const std::uint64_t first = separator_head(i);
-  const std::uint64_t end = separator_head(i + 1);
+  const std::uint64_t first = head_at(i);
+  const std::uint64_t end = i + 1 < blocks_ ? head_at(i + 1) : ~std::uint64_t{0};
   const std::uint64_t head = key.head_behind(prefix_.size());
   if (head <= first) return 0;
   if (head >= end) return keys;
-  return static_cast<std::uint32_t>(static_cast<double>(head - first) / static_cast<double>(end - first) *
-                                    static_cast<double>(keys));
+  // Halved they are numbers with a sign, which processors make into fractions without a branch.
+  const auto fraction = [](std::uint64_t n) { return static_cast<double>(static_cast<std::int64_t>(n / 2)); };
+  return static_cast<std::uint32_t>(fraction(head - first) / (fraction(end - first) + 1) * keys);
 }
 
 const char* fence::fail() const noexcept {
@@ -161,7 +167,7 @@ const char* fence::fail() const noexcept {
   }
   for (std::uint32_t i = 0; i < blocks_; ++i) {
     if (!separator(i).starts_with(prefix_)) return "a separator lacks the extent's prefix";
-    if (number<std::uint64_t>(levels_[0].heads, i) != head_of(separator(i), prefix_.size())) {
+    if (head_at(i) != head_of(separator(i), prefix_.size())) {
       return "a head is not its separator's";
     }
     if (i > 0) {

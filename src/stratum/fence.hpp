@@ -84,8 +84,14 @@ class fence {
     std::memcpy(&n, column + std::uint64_t{i} * sizeof n, sizeof n);
     return n;
   }
+  [[nodiscard]] std::uint64_t head_at(std::uint32_t i) const noexcept {
+    return number<std::uint64_t>(levels_[0].heads, i);
+  }
   /// How many heads are at most `head`.
   [[nodiscard]] std::uint32_t heads_to(std::uint64_t head) const noexcept;
+  /// block_of() if the separator before `end` has the key's head, and those from `end` on a greater one.
+  [[nodiscard]] std::uint32_t last_not_behind(std::uint32_t end, std::uint64_t head, std::string_view key,
+                                              version v) const noexcept;
   /// Whether block i's separator is behind (key, v).
   [[nodiscard]] bool is_behind(std::uint32_t i, std::string_view key, version v) const noexcept;
 

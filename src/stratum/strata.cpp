@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/search.hpp"
+
 namespace icecore::stratum {
 
 strata::strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames) : extents_(std::move(all)) {
@@ -32,22 +34,25 @@ std::uint64_t strata::keys_in(const range& stratum) const noexcept {
   return keys;
 }
 
-std::uint32_t strata::extent_for(const range& of, const sought_key& key, version v) const {
-  const int order = key.bytes.substr(0, prefix_.size()).compare(prefix_);
-  if (order < 0) return of.end;
+std::uint32_t strata::extent_among(const range& of, const sought_key& key, version v) const {
   std::uint32_t behind = of.end;  // the first extent whose first key is greater
+  int order = 0;
+  if (!prefix_.empty()) order = key.bytes.substr(0, prefix_.size()).compare(prefix_);
+  if (order < 0) return of.end;
   if (order == 0) {
     const std::uint64_t head = key.head_behind(prefix_.size());
-    const auto heads = heads_.begin();
-    behind = static_cast<std::uint32_t>(std::upper_bound(heads + of.begin, heads + of.end, head) - heads);
-    if (behind > of.begin && heads_[behind - 1] == head) {  // those of the same head are compared as they are
-      const auto same = std::lower_bound(heads + of.begin, heads + behind, head) - heads;
+    const std::uint64_t* const heads = heads_.data() + of.begin;
+    behind = of.begin + count_while(of.end - of.begin, [&](std::uint32_t i) { return heads[i] <= head; });
+    if (behind == of.begin) return of.end;
+    if (heads_[behind - 1] == head) {  // those of the same head are compared as they are
+      const auto all = heads_.begin();
+      const auto same = std::lower_bound(all + of.begin, all + behind, head) - all;
       const auto firsts = firsts_.begin();
       behind = static_cast<std::uint32_t>(
           std::ranges::upper_bound(firsts + same, firsts + behind, key.bytes, {}, &first_record::key) - firsts);
+      if (behind == of.begin) return of.end;
     }
   }
-  if (behind == of.begin) return of.end;
   std::uint32_t i = behind - 1;
   while (goes_on(i) && firsts_[i].key == key.bytes && firsts_[i].stamped < v) --i;  // newer ones lie before (T2)
   return i;

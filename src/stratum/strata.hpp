@@ -61,11 +61,11 @@ class strata {
   [[nodiscard]] std::optional<record_place> find(std::string_view key, version v) const;
   /// That record.
   [[nodiscard]] std::optional<packed_record> find_record(std::string_view key, version v) const;
-  /// What find() finds, of many keys whose waits overlap: out[i] of keys[i] at at[i * stride]. Keys for which `wanted`
-  /// says so alone; the others' answers stay. Precondition: equal sizes.
-  template <class Wanted>
+  /// Calls take(i, find_record(keys[i], at[i * stride])) for each i of which wanted(i) says so. The waits of the keys
+  /// overlap.
+  template <class Wanted, class Take>
   void find_many(std::span<const std::string_view> keys, const version* at, std::size_t stride, const Wanted& wanted,
-                 std::span<std::optional<packed_record>> out) const;
+                 const Take& take) const;
   /// As extent::for_each_at(), over all extents. Precondition: there is one stratum.
   template <class Visit>
   bool for_each_at(version v, std::string_view from, Visit&& visit) const;
@@ -115,8 +115,10 @@ class strata {
   /// The greatest version of a record; 0 if there is none.
   [[nodiscard]] version greatest() const noexcept { return greatest_; }
 
-  /// The extent of the stratum that a search for (key, v) begins in; `end` if all keys are greater.
-  [[nodiscard]] std::uint32_t extent_for(const range& of, const sought_key& key, version v) const;
+  /// The extent of the stratum that a search for (key, v) begins in. If all keys are greater, the only one, or `end`.
+  [[nodiscard]] std::uint32_t extent_for(const range& of, const sought_key& key, version v) const {
+    return of.end - of.begin == 1 ? of.begin : extent_among(of, key, v);
+  }
   /// Whether the extent begins with older records of the last key of the one before it (T2).
   [[nodiscard]] bool goes_on(std::uint32_t extent) const noexcept { return firsts_[extent].goes_on; }
 
@@ -130,6 +132,7 @@ class strata {
   /// What look(extent's number) finds, in the extents of a stratum that can have it.
   template <class Look>
   [[nodiscard]] auto find_in(const range& stratum, const sought_key& key, version v, Look look) const;
+  [[nodiscard]] std::uint32_t extent_among(const range& of, const sought_key& key, version v) const;
   [[nodiscard]] std::optional<record_place> find_from(std::uint32_t stratum, const sought_key& key, version v) const;
 
   std::shared_ptr<frame_cache> frames_;
@@ -148,44 +151,40 @@ class strata {
   version greatest_ = 0;
 };
 
-template <class Wanted>
+template <class Wanted, class Take>
 void strata::find_many(std::span<const std::string_view> keys, const version* at, std::size_t stride,
-                       const Wanted& wanted, std::span<std::optional<packed_record>> out) const {
+                       const Wanted& wanted, const Take& take) const {
   constexpr std::size_t group = 32;
-  constexpr std::uint32_t nowhere = UINT32_MAX;
   struct one {
     std::uint32_t extent;
     extent::search in;
   };
   std::array<one, group> all;
+  const range& youngest = strata_.front();
   for (std::size_t first = 0; first < keys.size(); first += group) {
     const std::size_t count = std::min(group, keys.size() - first);
-    const range& youngest = strata_.front();
-    for (std::size_t i = 0; i < count; ++i) {
-      all[i].extent = nowhere;
-      if (!wanted(first + i)) continue;
-      const version v = at[(first + i) * stride];
-      const sought_key key(keys[first + i]);
-      const std::uint32_t e = extent_for(youngest, key, v);
-      all[i].extent = e == youngest.end ? nowhere : e;
-      if (e != youngest.end) all[i].in = extent_at(e).begin(key, v);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (all[i].extent != nowhere) extent_at(all[i].extent).seek(all[i].in, sought_key(keys[first + i]));
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!wanted(first + i)) continue;
-      const version v = at[(first + i) * stride];
-      std::optional<packed_record>& found = out[first + i];
-      found.reset();
-      if (all[i].extent != nowhere) found = extent_at(all[i].extent).newest(all[i].in, v);
-      if (found || (strata_.size() == 1 && all[i].extent == nowhere)) continue;
-      // In an older stratum or, of a history that goes over the bound of two extents, in the next one.
-      const bool may_be_elsewhere =
-          strata_.size() > 1 || (all[i].extent + 1 < youngest.end && goes_on(all[i].extent + 1));
-      if (!may_be_elsewhere) continue;
-      found = find_record(keys[first + i], v);
-    }
+    const auto each_wanted = [&](auto step) {
+      for (std::size_t i = 0; i < count; ++i) {
+        if (wanted(first + i)) step(all[i], keys[first + i], at[(first + i) * stride], first + i);
+      }
+    };
+    each_wanted([&](one& s, std::string_view key, version v, std::size_t) {
+      const sought_key sought(key);
+      s.extent = extent_for(youngest, sought, v);
+      s.in = s.extent == youngest.end ? extent::search() : extent_at(s.extent).begin(sought, v);
+    });
+    each_wanted([&](one& s, std::string_view key, version, std::size_t) {
+      if (s.in.block != fence::none) extent_at(s.extent).seek(s.in, sought_key(key));
+    });
+    each_wanted([&](const one& s, std::string_view key, version v, std::size_t i) {
+      std::optional<packed_record> found;
+      if (s.in.block != fence::none) found = extent::newest(s.in, v);
+      // Else in an older stratum or, of a history that goes over the bound of two extents, in the next one.
+      if (!found && (strata_.size() > 1 || (s.extent + 1 < youngest.end && goes_on(s.extent + 1)))) [[unlikely]] {
+        found = find_record(key, v);
+      }
+      take(i, found);
+    });
   }
 }
 

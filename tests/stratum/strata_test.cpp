@@ -80,7 +80,7 @@ TEST_P(Strata, find_what_the_histories_have) {
     std::vector<std::optional<packed_record>> many(keys.size());
     for (const version v : versions()) {
       packed.find_many(
-          views, &v, 0, [](std::size_t) { return true; }, many);
+          views, &v, 0, [](std::size_t) { return true; }, [&](std::size_t i, const auto& found) { many[i] = found; });
       for (std::size_t i = 0; i < keys.size(); ++i) {
         const std::optional<seen> there = find_in(model_, keys[i], v);
         ASSERT_EQ(as_found(packed.find_record(keys[i], v)), there) << keys[i] << " in version " << v;

@@ -139,10 +139,8 @@ template <class Engine, class Parts, typename Visit>
 void visit_part(const Engine& core, version at, const Parts& parts, std::size_t part, Visit visit) {
   if constexpr (Engine::is_layered) {
     const scan_bounds& bounds = parts.bounds(part);
-    // Asked as a walk asks it: the index counts a key only after a record of this version may have been stamped (H3).
-    index::block young;
-    core.index().seek_first(young);
-    if (young.size == 0 && core.packed()->all().size() == 1) return visit_stratum(*core.packed(), at, bounds, visit);
+    if (core.packed()->all().size() == 1 && !core.has_young_keys())
+      return visit_stratum(*core.packed(), at, bounds, visit);
     auto walk = parts.walk(at);
     walk.seek(bounds.from);
     for (bool ends = false; !ends && walk.read(detail::items_ahead::capacity);) {

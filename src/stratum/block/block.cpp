@@ -3,26 +3,42 @@
 #include <algorithm>
 
 #include "base/checksum.hpp"
+#include "base/search.hpp"
 
 namespace icecore::stratum {
 
 using namespace format;
 
-std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t guess) const noexcept {
-  // Mostly the guess is wrong by a few. So the keys around it are all compared, without a branch that would be guessed
-  // wrongly half of the time.
-  constexpr std::uint32_t window = 16;
+namespace {
+
+constexpr std::uint32_t window = 16;
+
+}  // namespace
+
+inline std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t guess) const noexcept {
+  const auto is_less = [slots = slot(0), slot_bytes = std::uint64_t{header().slot_bytes}, mask = head_mask(),
+                        sought](std::uint32_t i) {
+    return (__builtin_bswap64(word_at(slots + i * slot_bytes)) & mask) < sought;
+  };
   const std::uint32_t all = keys();
-  if (all <= window) return less_among(sought, 0, all);
+  if (all <= window) return count_while(all, is_less);
+  // Mostly the guess is wrong by a few. So the keys around it are searched first.
   const std::uint32_t begin = std::min(guess - std::min(guess, window / 2), all - window);
-  const std::uint32_t less = less_among(sought, begin, window);
-  if ((less > 0 || begin == 0) && (less < window || begin + window == all)) return begin + less;
-  // Otherwise outwards from there, in doubling steps.
+  const std::uint32_t less = count_while_of_16([&](std::uint32_t i) { return is_less(begin + i); });
+  if ((less > 0 || begin == 0) && (less < window || begin + window == all)) [[likely]]
+    return begin + less;
+  return first_not_less_beyond(begin, less, is_less);
+}
+
+/// Outwards from there, in doubling steps.
+template <class IsLess>
+[[gnu::noinline]] std::uint32_t block::first_not_less_beyond(std::uint32_t begin, std::uint32_t less,
+                                                             IsLess is_less) const noexcept {
   std::uint32_t from = begin + window;
-  std::uint32_t end = all;
+  std::uint32_t end = keys();
   if (less > 0) {
     for (std::uint32_t step = window; step < end - from; step *= 2) {
-      if (head(from + step - 1) >= sought) {
+      if (!is_less(from + step - 1)) {
         end = from + step - 1;
         break;
       }
@@ -32,26 +48,14 @@ std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t guess) c
     from = 0;
     end = begin;
     for (std::uint32_t step = window; step <= end; step *= 2) {
-      if (head(end - step) < sought) {
+      if (is_less(end - step)) {
         from = end - step + 1;
         break;
       }
       end -= step;
     }
   }
-  while (from < end) {
-    const std::uint32_t middle = from + (end - from) / 2;
-    const bool is_less = head(middle) < sought;
-    from = is_less ? middle + 1 : from;
-    end = is_less ? end : middle;
-  }
-  return from;
-}
-
-std::uint32_t block::less_among(std::uint64_t sought, std::uint32_t begin, std::uint32_t count) const noexcept {
-  std::uint32_t less = 0;
-  for (std::uint32_t i = 0; i < count; ++i) less += head(begin + i) < sought ? 1 : 0;
-  return less;
+  return from + count_while(end - from, [&](std::uint32_t i) { return is_less(from + i); });
 }
 
 block::place block::seek(const sought_key& key, std::uint32_t guess) const noexcept {

@@ -52,12 +52,15 @@ class block {
 
   /// The newest record of key i whose version is at most v.
   [[nodiscard]] std::optional<packed_record> newest_at(std::uint32_t i, version v) const noexcept {
-    std::optional<packed_record> found;
-    for_each_of(i, v, [&](const packed_record& r) {
-      found = r;
-      return false;
-    });
-    return found;
+    if (v < header().least) return std::nullopt;
+    const row_reader rows(*this);
+    const std::uint64_t end = rows_end(i);
+    for (std::uint64_t at = rows_begin(i); at < end;) {
+      const read_row r = rows.read(at);
+      if (r.record.stamped <= v) return r.record;
+      at = r.end;
+    }
+    return std::nullopt;
   }
   /// The place of that record, from the block's start; 0 if there is none.
   [[nodiscard]] std::uint64_t newest_row_at(std::uint32_t i, version v) const noexcept {
@@ -189,9 +192,11 @@ class block {
   }
   template <class KeyOf, class Visit>
   bool for_each_key_at(version v, std::uint32_t first, KeyOf key_of, Visit& visit) const;
+  /// The first key whose head is not less: the `less` ones of the `window` heads from `begin` on do not tell.
+  template <class IsLess>
+  [[nodiscard]] std::uint32_t first_not_less_beyond(std::uint32_t begin, std::uint32_t less,
+                                                    IsLess is_less) const noexcept;
   [[nodiscard]] std::uint32_t first_not_less(std::uint64_t head, std::uint32_t guess) const noexcept;
-  /// How many of `count` heads from `begin` on are less.
-  [[nodiscard]] std::uint32_t less_among(std::uint64_t head, std::uint32_t begin, std::uint32_t count) const noexcept;
   [[nodiscard]] const char* parts_fail() const noexcept;
   [[nodiscard]] const char* keys_fail() const noexcept;
   [[nodiscard]] const char* rows_fail() const noexcept;
