@@ -100,6 +100,35 @@ class RecoveryFlush : public ::testing::TestWithParam<index_kind> {
     durable.clear();
   }
 
+  /// A process is killed behind its stores to the first slot.
+  void expect_retention_is_kept() {
+    constexpr retention set{.newest = 7};
+    constexpr std::uint64_t first_slot = format::manifest_anchor_offset + offsetof(format::manifest_anchor, retention);
+    std::string left;
+    {
+      store s(path_, opening());
+      s.insert("key", "value");
+      s.set_retention({.newest = 3});
+      left = read_file(path_);
+      s.set_retention(set);
+      left.replace(first_slot, sizeof(format::retention_slot),
+                   read_file(path_).substr(first_slot, sizeof(format::retention_slot)));
+    }
+    write_file(path_, left);
+    on_their_way.clear();
+    durable.clear();
+    const store s(path_, opening());
+    ASSERT_TRUE(s.stats().recovered_from_crash);
+    ASSERT_EQ(s.retention(), set);
+    const char* const at = reinterpret_cast<const char*>(s.core().the_pool().first().base()) + first_slot;
+    for (std::size_t i = 0; i < sizeof(format::retention_slot); ++i) {
+      const auto address = reinterpret_cast<std::uintptr_t>(at + i);
+      const auto found = durable.find(address / line_size * line_size);
+      ASSERT_TRUE(found != durable.end()) << "byte " << i << " was not flushed and fenced";
+      ASSERT_EQ(found->second[address % line_size], at[i]);
+    }
+  }
+
   scratch folder_;
   std::filesystem::path path_ = folder_ / "killed.ice";
 };
@@ -238,6 +267,37 @@ TEST_P(OpeningAtOnceFlush, a_header_behind_the_end_is_cleared_when_the_store_is_
     EXPECT_EQ(durable[line_of(s.core().the_pool().at(at))], std::string(line_size, '\0'));
     EXPECT_TRUE(detail::forgotten_keys(s.core().the_pool()).segments().empty());
   }
+}
+
+// A power cut behind the next clean close would leave a part of it: damage to the opening behind that.
+TEST_P(RecoveryFlush, the_header_of_a_request_that_a_killed_process_left_is_durable_when_the_store_is_open) {
+  std::string left;
+  link at = null_link;
+  {
+    store s(path_, opening());
+    s.insert("key", "value");
+    pool& p = s.core().the_pool().first();
+    announce_packed_segments(s.core().the_pool());
+    at = p.allocate(100, format::forget_segment_magic, {}).offset;
+    left = read_file(path_);
+  }
+  write_file(path_, left);
+  on_their_way.clear();
+  durable.clear();
+  const store s(path_, opening());
+  ASSERT_TRUE(s.stats().recovered_from_crash);
+  const auto* const header = reinterpret_cast<const char*>(s.core().the_pool().at(at));
+  const auto found = durable.find(line_of(header));
+  ASSERT_TRUE(found != durable.end()) << "it was not flushed and fenced";
+  EXPECT_EQ(found->second, std::string(header, line_size));
+}
+
+TEST_P(RecoveryFlush, the_retention_that_a_killed_process_set_is_durable_when_the_store_is_open) {
+  expect_retention_is_kept();
+}
+
+TEST_P(OpeningAtOnceFlush, the_retention_that_a_killed_process_set_is_durable_when_the_store_is_open) {
+  expect_retention_is_kept();
 }
 
 // A crash may have cut off the change before this one when one of the two slots was durable: that one counts.

@@ -308,6 +308,14 @@ void store_retention(pool_set& pools, const retention& which) {
   }
 }
 
+void keep_retention(pool_set& pools) {
+  for (const std::uint32_t n : {0U, 1U}) {
+    const format::retention_slot& slot = retention_slot_at(pools, n);
+    pools.persist().flush(&slot, sizeof slot);
+  }
+  pools.persist().fence();
+}
+
 std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept {
   return {pools.first().base() + format::manifest_anchor_offset, sizeof(format::manifest_anchor)};
 }

@@ -56,6 +56,9 @@ void name_manifest(format::root& r, const manifest& m) noexcept;
 [[nodiscard]] retention retention_of(const pool_set& pools);
 /// Durable on return, and as it was or as it is now after a crash.
 void store_retention(pool_set& pools, const retention& which);
+/// Called by an opening behind a crash: a killed process may have left what it stored in the caches alone, and from now
+/// on it is shown. On media that are flushed by lines it is durable on return, elsewhere with the next sync.
+void keep_retention(pool_set& pools);
 /// The page that leads to manifests, for a copy of the store.
 [[nodiscard]] std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept;
 

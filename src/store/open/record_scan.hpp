@@ -98,6 +98,8 @@ class record_scan {
   [[nodiscard]] const std::vector<segment>& index_segments() const noexcept { return index_segments_; }
   /// The segments of kept queries: they hold no records.
   [[nodiscard]] const std::vector<segment>& query_segments() const noexcept { return query_segments_; }
+  /// Those that the manifest names, its own, and requests to forget: they hold no records.
+  [[nodiscard]] const std::vector<segment>& packed_segments() const noexcept { return packed_segments_; }
   /// Segments that are free space: zeros behind their headers.
   [[nodiscard]] const std::vector<segment>& free_segments() const noexcept { return free_segments_; }
   /// Segments of whatever kind that are part of the store no more: a manifest says so, or no manifest names them.

@@ -208,6 +208,7 @@ void recovery::drop_uncounted(const record_scan& found) const {
   for (const auto& place : found.segments()) clear(place.position, place.in.end());
   for (const auto& hole : found.holes()) clear(hole.offset, hole.end());
   if (!found.crashed()) return;  // a clean close has set the fill ends
+  keep_retention(p);
   // what counts may still be only in the caches: the writer died before it flushed it, or was not going to
   for (const auto& place : found.segments()) {
     p.persist().flush(p.at(place.in.offset), place.position - place.in.offset);
@@ -219,7 +220,7 @@ void recovery::drop_uncounted(const record_scan& found) const {
     for (const pool* file : p.files()) file->file().sync();  // no flush of lines makes a hole durable
   }
   // Without its header a segment that does not count would be damage, to an opening that relies on headers (P3).
-  for (const auto* kind : {&found.outdated_segments(), &found.free_segments()}) {
+  for (const auto* kind : {&found.outdated_segments(), &found.free_segments(), &found.packed_segments()}) {
     for (const segment& s : *kind) p.persist().flush(&p.header_of(s.offset), sizeof(format::segment_header));
   }
   p.persist().sync();

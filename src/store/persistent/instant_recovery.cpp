@@ -96,6 +96,7 @@ void instant_recovery::take_over_writers(const durable_parts& made, found_store&
   logged_segments& segments = made.media->segments();
   if (found.crashed) {
     segments.recover();
+    keep_retention(*parts_.pool);
     for (pool* const p : parts_.pool->files()) p->clear_behind_end();  // P7: now no claim leads there
   }
   const writer_tail tails(*parts_.pool);
