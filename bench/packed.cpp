@@ -1,20 +1,26 @@
-// Packed histories beside a store that was just written, and beside LMDB: icecore_packed [N]
+// Packed histories beside a store that was just written, beside LMDB and maps in memory: icecore_packed [N] [--help]
 //
 // The paper's work: N random keys of 8 bytes with values of 8 bytes are inserted (N by default 1,000,000), all of them
 // removed in shuffled order and N others inserted, with a tag after every operation; icecore (B+-tree, durability none)
 // and LMDB (transactions of 1,000) in /dev/shm. The same records are packed in memory, and by compact() in a store that
-// is opened again. Then each answers the same questions, in turns, 5 times, with one and with two threads; each answer
-// is checked. Prints medians, in operations a second, and how many times as fast the packed histories are, with the
-// least and the greatest ratio.
+// is opened again. And deep histories: --deep-keys keys, each written --depth times in turns, compacted, beside the
+// same and the maps. Then each answers the same questions, in turns, 5 times, with one and with two threads; each
+// answer is checked. Prints medians, in operations a second, and how many times as fast the packed histories are, with
+// the least and the greatest ratio. --json FILE writes them in the form of icecore_bench (bench/README.md), as the
+// suite `packed`.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
 
 #include "measure.hpp"
+#include "report.hpp"
 #include "stores/icecore_session.hpp"
 #include "stores/kinds.hpp"
 #include "stratum/extent.hpp"
@@ -28,7 +34,15 @@ using namespace icecore::bench;
 namespace packing = icecore::stratum;
 using bench::version;
 
-constexpr int repetitions = 5;
+struct chosen {
+  std::uint64_t n = 1'000'000;
+  std::uint64_t deep_keys = 1000;
+  std::uint64_t depth = 1000;
+  std::uint64_t block_bytes = packing::block_bytes_usual;
+  int repetitions = 5;
+  std::filesystem::path json;
+};
+
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 /// Records as the work writes them: by place in the order of keys.
@@ -62,6 +76,29 @@ struct written_work {
   std::vector<std::uint32_t> order;
   std::vector<version> inserted, removed;
   version end = 0;
+};
+
+/// Keys that are written anew in turns, with a tag after each write: each key has a long history.
+struct deep_work {
+  explicit deep_work(const chosen& how)
+      : depth(how.depth), keys(random_keys(0, how.deep_keys)), histories(keys.size()) {}
+  void write_to(bench::store& s) {
+    for (auto& each : histories) each.clear();
+    const auto own = s.new_session();
+    for (std::uint64_t round = 0; round < depth; ++round) {
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        const version v = own->insert(keys[i], {reinterpret_cast<const char*>(&round), sizeof round});
+        own->tag();
+        histories[i].push_back({v, round});
+      }
+    }
+    own->commit();
+    for (auto& each : histories) std::ranges::reverse(each);
+  }
+
+  std::uint64_t depth;
+  key_list keys;
+  std::vector<std::vector<recorded_change>> histories;  ///< newest first
 };
 
 /// The records of the work, packed; answers as a store does.
@@ -139,10 +176,10 @@ class packed_store final : public bench::store {
 /// A store with the work, compacted and opened again.
 class compacted_store final : public bench::store {
  public:
-  explicit compacted_store(written_work& work, const std::filesystem::path& path) {
+  compacted_store(const std::function<void(bench::store&)>& write, const std::filesystem::path& path) {
     {
       writing_store written(path);
-      work.write_to(written);
+      write(written);
     }
     const auto begin = std::chrono::steady_clock::now();
     const compaction_report done = compact(path, none());
@@ -186,21 +223,48 @@ struct subject {
 
 class measurements {
  public:
-  void add(const std::string& what, const std::string& who, double rate) { rates_[what][who].push_back(rate); }
+  struct kind {
+    std::string what;
+    unsigned threads;
+    auto operator<=>(const kind&) const = default;
+  };
+  void add(const kind& of, const std::string& who, double rate) { rates_[of][who].push_back(rate); }
+  [[nodiscard]] json rows(std::uint64_t n) const {
+    json all = json::array();
+    for (const auto& [of, by] : rates_) {
+      for (const auto& [who, rates] : by) {
+        const auto [least, greatest] = std::ranges::minmax(rates);
+        json one = {{"suite", "packed"},
+                    {"workload", of.what},
+                    {"store", who},
+                    {"threads", of.threads},
+                    {"n", n},
+                    {"repetitions", rates.size()},
+                    {"min", least},
+                    {"ops_per_second", bench::median(rates)},
+                    {"max", greatest}};
+        if (of.threads > std::thread::hardware_concurrency()) one["oversubscribed"] = true;
+        all.push_back(std::move(one));
+      }
+    }
+    return all;
+  }
   void print(const std::string& first) const {
-    fmt::print("{:24}{:>20}{:>14}{:>32}\n", "", "", "a second", first + " is times as fast");
-    for (const auto& [what, by] : rates_) {
+    fmt::print("{:28}{:>20}{:>14}{:>32}\n", "", "", "a second", first + " is times as fast");
+    for (const auto& [of, by] : rates_) {
+      const std::string what = fmt::format("{}, T = {}", of.what, of.threads);
+      if (!by.contains(first)) continue;
       for (const auto& [who, rates] : by) {
         std::vector<double> ratios;
         for (std::size_t i = 0; i < rates.size(); ++i) ratios.push_back(by.at(first)[i] / rates[i]);
-        fmt::print("{:24}{:>20}{:14.4g}{:>20.2f} ({:.2f} to {:.2f})\n", what, who, bench::median(rates),
+        fmt::print("{:28}{:>20}{:14.4g}{:>20.2f} ({:.2f} to {:.2f})\n", what, who, bench::median(rates),
                    bench::median(ratios), *std::ranges::min_element(ratios), *std::ranges::max_element(ratios));
       }
     }
   }
 
  private:
-  std::map<std::string, std::map<std::string, std::vector<double>>> rates_;
+  std::map<kind, std::map<std::string, std::vector<double>>> rates_;
 };
 
 questions asked_of(const written_work& work, std::uint64_t seed) {
@@ -218,7 +282,7 @@ questions asked_of(const written_work& work, std::uint64_t seed) {
 
 void measure(const written_work& work, const std::vector<subject>& all, unsigned threads, int round,
              measurements& out) {
-  const auto named = [&](const char* what) { return fmt::format("{}, T = {}", what, threads); };
+  const auto named = [&](const char* what) { return measurements::kind{what, threads}; };
   const auto n = static_cast<double>(work.n);
   for (std::size_t turn = 0; turn < all.size(); ++turn) {
     const subject& s = all[(turn + static_cast<std::size_t>(round)) % all.size()];
@@ -254,41 +318,121 @@ void measure(const written_work& work, const std::vector<subject>& all, unsigned
   }
 }
 
-}  // namespace
-
-int main(int count, char** arguments) try {
-  const std::uint64_t n = count > 1 ? std::stoull(arguments[1]) : 1'000'000;
-  const std::uint64_t block_bytes = count > 2 ? std::stoull(arguments[2]) : packing::block_bytes_usual;
-  const std::filesystem::path folder = std::filesystem::path("/dev/shm") / fmt::format("icecore-packed-{}", getpid());
-  written_work work(n);
-  std::vector<std::unique_ptr<bench::store>> open;
-  std::vector<subject> all;
-  for (const char* name : {"icecore-none", "LMDB-batch"}) {
-    const store_kind* kind = kind_of_name(name);
-    if (kind == nullptr) continue;
-    std::filesystem::create_directories(folder / name);
-    open.push_back(kind->open({.folder = folder / name, .threads = 2, .records = 3 * n, .keys = 2 * n}));
-    work.write_to(*open.back());
-    all.push_back({name, open.back().get()});
+void measure_deep(const deep_work& work, const std::vector<subject>& all, unsigned threads, int round,
+                  measurements& out) {
+  const std::vector<std::uint32_t> order = shuffled(work.keys.size(), 60 + static_cast<std::uint64_t>(round));
+  const key_list keys = in_order_of(work.keys, order);
+  for (std::size_t turn = 0; turn < all.size(); ++turn) {
+    const subject& s = all[(turn + static_cast<std::size_t>(round)) % all.size()];
+    const double seconds = history_all(*s.store, threads, keys, [&](std::size_t j) -> std::span<const recorded_change> {
+      return work.histories[order[j]];
+    });
+    out.add({"deep history", threads}, s.name, static_cast<double>(keys.size()) / seconds);
   }
+}
+
+/// The stores that are written and stay as they are, of those that this program was built with.
+class written_stores {
+ public:
+  explicit written_stores(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  ~written_stores() {
+    open_.clear();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  written_stores(const written_stores&) = delete;
+  written_stores& operator=(const written_stores&) = delete;
+
+  [[nodiscard]] std::vector<subject> write(std::initializer_list<const char*> names, std::uint64_t records,
+                                           std::uint64_t keys, const std::function<void(bench::store&)>& work) {
+    std::vector<subject> all;
+    for (const char* name : names) {
+      const store_kind* kind = kind_of_name(name);
+      if (kind == nullptr) continue;
+      const std::filesystem::path place = folder_ / fmt::format("{}-{}", name, open_.size());
+      std::filesystem::create_directories(place);
+      open_.push_back(kind->open({.folder = place, .threads = 2, .records = records, .keys = keys}));
+      work(*open_.back());
+      all.push_back({name, open_.back().get()});
+    }
+    return all;
+  }
+  bench::store* add(std::unique_ptr<bench::store> made) { return open_.emplace_back(std::move(made)).get(); }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<std::unique_ptr<bench::store>> open_;
+};
+
+void save(const measurements& measured, const chosen& how, const std::filesystem::path& folder) {
+  json about = machine();
+  about["folder"] = folder.parent_path().string();
+  about["mount"] = mount_of(folder.parent_path());
+  json result = {{"icecore", library_version()}, {"machine", std::move(about)}};
+  result["stores"] = {{{"name", "compacted"}, {"configuration", "icecore, packed by compact() and opened again"}},
+                      {{"name", "packed"}, {"configuration", "icecore's packed records, without a store"}}};
+  for (const char* name : {"icecore-none", "LMDB-batch", "LockedMap", "absl"}) {
+    if (const store_kind* kind = kind_of_name(name)) {
+      result["stores"].push_back({{"name", name}, {"configuration", kind->configuration}});
+    }
+  }
+  result["rows"] = measured.rows(2 * how.n);
+  std::ofstream out(how.json);
+  out << result.dump(2) << '\n';
+  out.close();
+  if (!out) throw std::runtime_error(how.json.string() + " cannot be written");
+}
+
+void compare(const chosen& how) {
+  written_stores open(std::filesystem::path("/dev/shm") / fmt::format("icecore-packed-{}", getpid()));
+  written_work work(how.n);
+  const auto write = [&](bench::store& s) { work.write_to(s); };
+  std::vector<subject> all = open.write({"icecore-none", "LMDB-batch"}, 3 * how.n, 2 * how.n, write);
   const auto begin = std::chrono::steady_clock::now();
-  auto packed = std::make_unique<packed_store>(work, block_bytes);
+  auto packed = std::make_unique<packed_store>(work, how.block_bytes);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  fmt::print("packed {} records of {} keys in {:.3f} s: {:.1f} bytes a key, {:.0f} MB/s\n", 3 * n, 2 * n, seconds,
-             static_cast<double>(packed->bytes()) / static_cast<double>(2 * n),
+  fmt::print("packed {} records of {} keys in {:.3f} s: {:.1f} bytes a key, {:.0f} MB/s\n", 3 * how.n, 2 * how.n,
+             seconds, static_cast<double>(packed->bytes()) / static_cast<double>(2 * how.n),
              static_cast<double>(packed->bytes()) / seconds / 1e6);
-  all.push_back({"packed", packed.get()});
-  auto compacted = std::make_unique<compacted_store>(work, folder / "compacted.ice");
-  all.push_back({"compacted", compacted.get()});
+  all.push_back({"packed", open.add(std::move(packed))});
+  all.push_back({"compacted", open.add(std::make_unique<compacted_store>(write, open.folder() / "compacted.ice"))});
+
+  deep_work deep(how);
+  const auto write_deep = [&](bench::store& s) { deep.write_to(s); };
+  const std::uint64_t deep_records = how.deep_keys * how.depth;
+  std::vector<subject> all_deep =
+      open.write({"icecore-none", "LMDB-batch", "LockedMap", "absl"}, deep_records, how.deep_keys, write_deep);
+  all_deep.push_back(
+      {"compacted", open.add(std::make_unique<compacted_store>(write_deep, open.folder() / "deep.ice"))});
+
   measurements out;
-  for (int round = 0; round < repetitions; ++round) {
-    for (const unsigned threads : {1U, 2U}) measure(work, all, threads, round, out);
+  for (int round = 0; round < how.repetitions; ++round) {
+    for (const unsigned threads : {1U, 2U}) {
+      measure(work, all, threads, round, out);
+      measure_deep(deep, all_deep, threads, round, out);
+    }
   }
   out.print("packed");
   out.print("compacted");
-  open.clear();
-  compacted.reset();
-  std::filesystem::remove_all(folder);
+  if (!how.json.empty()) save(out, how, open.folder());
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  chosen how;
+  CLI::App program("Packed histories beside a store that was just written, LMDB, and maps in memory", "icecore_packed");
+  program.add_option("N", how.n, "keys that are inserted twice; half of all are removed")
+      ->check(CLI::Range(1'000, 1'000'000'000));
+  program.add_option("--deep-keys", how.deep_keys, "keys of the deep histories")->check(CLI::Range(1, 100'000'000));
+  program.add_option("--depth", how.depth, "versions of each of these")->check(CLI::Range(1, 100'000'000));
+  program.add_option("--block-bytes", how.block_bytes, "of the blocks packed in memory")
+      ->check(CLI::Range(4096, 1 << 20));
+  program.add_option("--repetitions", how.repetitions)->check(CLI::Range(1, 1000));
+  program.add_option("--json", how.json, "write the figures to this file");
+  CLI11_PARSE(program, count, arguments);
+  compare(how);
 } catch (const std::exception& failed) {
   fmt::print(stderr, "icecore_packed: {}\n", failed.what());
   return 1;

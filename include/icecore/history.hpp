@@ -43,6 +43,8 @@ class key_history : public std::ranges::view_interface<key_history> {
   [[nodiscard]] const change& current() const noexcept { return current_; }
   template <class Engine>
   [[gnu::visibility("hidden")]] void show(const Engine& engine);
+  template <class Engine>
+  [[gnu::visibility("hidden")]] void read_ahead(const Engine& engine);
 
   [[nodiscard]] std::vector<change> collect();
 
@@ -52,6 +54,10 @@ class key_history : public std::ranges::view_interface<key_history> {
   std::uint64_t record_ = 0;     // link to the current record; 0 at the end
   bool record_is_next_ = false;  // the current change is a removal on top of it, which need not be read
   change current_{};
+  std::vector<change> ahead_;  // of a long history, packed: `ahead_size_` changes up to record_; `told_` were current
+  std::size_t ahead_size_ = 0;
+  std::size_t told_ = 0;
+  std::size_t steps_ = 0;  // since begin(), without those that are told from ahead_
 };
 
 }  // namespace icecore

@@ -89,6 +89,12 @@ class strata {
   [[nodiscard]] packed_record record(const record_place& at) const {
     return extent_at(at.extent).block_at(at.in.block).row_at(at.in.row).record;
   }
+  /// Calls `visit(record, row)` for the older records of the same key behind this one in its block, newest first, until
+  /// it returns false.
+  template <class Visit>
+  void for_each_behind(const record_place& at, Visit&& visit) const {
+    extent_at(at.extent).block_at(at.in.block).for_each_behind(at.in.key, at.in.row, visit);
+  }
   [[nodiscard]] std::pair<std::string_view, packed_record> key_and_record(const record_place& at) const {
     const block b = extent_at(at.extent).block_at(at.in.block);
     return {b.key(at.in.key), b.row_at(at.in.row).record};

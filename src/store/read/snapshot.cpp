@@ -364,6 +364,7 @@ key_history::iterator key_history::begin() & {
   const auto& core = detail::usable_core(holds_);
   record_ = null_link;
   record_is_next_ = false;
+  told_ = ahead_size_ = steps_ = 0;
   detail::with_engine(core, [&](const auto& engine) {
     if (const link entry = engine.standing_for(key_); entry != null_link) {
       const auto& histories = engine.histories();
@@ -382,9 +383,15 @@ key_history::iterator key_history::begin() & {
 }
 
 void key_history::step() {
-  detail::with_engine(detail::usable_core(holds_), [&](const auto& engine) {
+  const auto& core = detail::usable_core(holds_);
+  if (told_ < ahead_size_) {
+    current_ = ahead_[told_++];
+    return;
+  }
+  detail::with_engine(core, [&](const auto& engine) {
     if (!std::exchange(record_is_next_, false)) record_ = engine.histories().older(record_);
     show(engine);
+    read_ahead(engine);
   });
 }
 
@@ -406,6 +413,45 @@ void key_history::show(const Engine& engine) {
     current_.value.reset();
     if (!is_removal) current_.value = engine.value_of(record_);
     return;
+  }
+}
+
+/// Of a long history that is packed: reads the changes behind the current one, as far as its block has them. Stops
+/// before a removal that ends the block: what lies behind tells whether it shows.
+template <class Engine>
+void key_history::read_ahead(const Engine& engine) {
+  if constexpr (Engine::is_layered) {
+    constexpr std::size_t short_ones = 4;  // those who read few changes read none in vain
+    constexpr std::size_t at_most = 256;
+    told_ = ahead_size_ = 0;
+    if (record_ == null_link || !detail::is_packed(record_) || ++steps_ < short_ones) return;
+    const std::size_t enough = std::min(at_most, steps_ * steps_);
+    if (ahead_.size() < enough) ahead_.resize(enough);
+    stratum::record_place last = detail::place_of(record_);
+    bool is_removed = false;  // a removal is the last in `out`: it shows on top of a value only
+    std::uint64_t removal_row = 0;
+    std::size_t size = 0;
+    change* const out = ahead_.data();
+    engine.histories().packed().for_each_behind(
+        last, [&] [[gnu::always_inline]] (const stratum::packed_record& r, std::uint64_t row) {
+          if (r.is_removal()) [[unlikely]] {
+            if (is_removed) last.in.row = removal_row;
+            out[size] = {r.stamped, std::nullopt};
+            removal_row = row;
+            is_removed = true;
+            return true;
+          }
+          if (is_removed) {
+            is_removed = false;
+            last.in.row = removal_row;
+            if (++size == enough) return false;
+          }
+          out[size] = {r.stamped, r.value};
+          last.in.row = row;
+          return ++size < enough;
+        });
+    ahead_size_ = size;
+    record_ = detail::packed_link(last);
   }
 }
 

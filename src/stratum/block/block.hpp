@@ -92,6 +92,18 @@ class block {
     return i + 1 == keys() ? header().end : header().rows_at + row(i + 1);
   }
   [[nodiscard]] read_row row_at(std::uint64_t at) const noexcept { return row_reader(*this).read(at); }
+  /// Calls `visit(record, row)` for the records of key i behind the one of row `at`, newest first, until it returns
+  /// false.
+  template <class Visit>
+  void for_each_behind(std::uint32_t i, std::uint64_t at, Visit&& visit) const {
+    const row_reader rows(*this);
+    const std::uint64_t end = rows_end(i);
+    for (at = rows.read(at).end; at < end;) {
+      const read_row r = rows.read(at);
+      if (!visit(r.record, at)) return;
+      at = r.end;
+    }
+  }
 
   /// Asks for some keys and their rows from key i on, as far as the block has them.
   [[gnu::always_inline]] void prefetch_from(std::uint32_t i, std::uint32_t count) const noexcept {
