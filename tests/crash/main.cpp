@@ -116,8 +116,10 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   how.packs = how.writers == 1 && (a.packs == "always" || (a.packs == "some" && packs));
   const bool expires = one_of(2) == 0;
   how.expires = how.packs && (a.expires == "always" || (a.expires == "some" && expires));
-  // what a crash leaves is reckoned by contents of the whole store, one behind each operation
-  if (how.expires) how.queries = how.feeds = how.deferred = false;
+  // What a crash leaves is reckoned by contents of the whole store, one behind each operation. Looking at a content
+  // makes durable on a disk what was deferred: nothing would be.
+  if (how.expires) how.queries = how.feeds = false;
+  if (how.expires && how.on == device::disk) how.deferred = false;
   return how;
 }
 
