@@ -1,12 +1,14 @@
 #include "check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
 #include <random>
 
 #include "../store/support/inside.hpp"
+#include "base/bytes.hpp"
 #include "feed_check.hpp"
 #include "index/persistent/persistent_index.hpp"
 #include "kept_check.hpp"
@@ -182,6 +184,26 @@ std::string found_in_files(const left_files& files, const std::vector<std::strin
   return {};
 }
 
+/// What no segment takes, or a free one, is zero.
+std::string check_free_space(const store& s) {
+  const pool_set& pools = s.core().the_pool();
+  std::string wrong;
+  const auto require_zeros = [&](link from, link end) {
+    if (from < end && !all_zero(pools.at(from), end - from))
+      wrong = "free space at byte " + std::to_string(link_offset(from)) + " is not zero";
+  };
+  std::array<link, format::files_max> ends{};
+  for (const pool* p : pools.files()) ends[p->number()] = make_link(p->number(), format::first_segment_offset);
+  for_each_segment(pools, [&](const segment& each, const format::segment_header& h) {
+    link& end = ends[link_pool(each.offset)];
+    require_zeros(end, each.offset);
+    if (h.magic == format::free_segment_magic) require_zeros(each.first_record(), each.end());
+    end = each.end();
+  });
+  for (const pool* p : pools.files()) require_zeros(ends[p->number()], make_link(p->number(), p->size()));
+  return wrong;
+}
+
 /// How an image of a story with retention is packed at last.
 struct last_compaction {
   bool asks_again;      ///< to forget all secrets; else what was asked for before the crash is to go alone
@@ -220,6 +242,7 @@ std::string forget_and_compact(const std::string& path, const options& opening, 
     }
     const detail::forgotten_keys noted(s.core().the_pool());
     if (!noted.empty() || !noted.segments().empty()) return "a request is there after it was carried out";
+    if (auto wrong = check_free_space(s); !wrong.empty()) return "after compacting: " + wrong;
     if (auto wrong = judge_requests(s, by.requests); !wrong.empty()) return "after compacting: " + wrong;
     if (auto wrong = read_all_versions(s); !wrong.empty()) return "after compacting: " + wrong;
     if (auto wrong = verified(s); !wrong.empty()) return "after compacting: " + wrong;
