@@ -22,7 +22,7 @@ void add_verbs(command_line& line) {
   add_verify_verb(line);
   add_repair_verb(line);
   add_reindex_verb(line);
-  add_compact_verb(line);
+  add_compaction_verbs(line);
   add_retention_verbs(line);
   add_checkpoint_verb(line);
   add_dump_verb(line);

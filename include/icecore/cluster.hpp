@@ -274,12 +274,12 @@ class cluster {
   // ---- Upkeep ------------------------------------------------------------------------------------------------------
 
   /// Packs the stores of all ranks (compaction.hpp) while any thread goes on to read and write (collective; all pass
-  /// the same `whole`, `dry_run` and compression). All ranks close the open version at one instant at the beginning and
-  /// at the end, if anything was written in it; writers wait meanwhile, at the end for what was written since the
-  /// beginning to be packed. A version expires on all ranks or on none, as the retention says: it must be held by no
-  /// query or feed of any rank. The report has the sums of all ranks; `up_to` and `writers_stopped` are the least and
-  /// the longest. Progress is that of this rank. All up to `up_to` is durable. If one rank fails, all throw its error;
-  /// each store is whole, packed or not, and the next call does the rest.
+  /// the same `whole`, `dry_run`, `only_if_expiring` and compression). All ranks close the open version at one instant
+  /// at the beginning and at the end, if anything was written in it; writers wait meanwhile, at the end for what was
+  /// written since the beginning to be packed. A version expires on all ranks or on none, as the retention says: it
+  /// must be held by no query or feed of any rank. The report has the sums of all ranks; `up_to` and `writers_stopped`
+  /// are the least and the longest. Progress is that of this rank. All up to `up_to` is durable. If one rank fails, all
+  /// throw its error; each store is whole, packed or not, and the next call does the rest.
   compaction_report compact(const compaction_options& how = {});
 
   /// Sets which closed versions compact() keeps from now on (retention.hpp), by the tags of the cluster (collective;

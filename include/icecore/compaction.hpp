@@ -66,6 +66,9 @@ struct compaction_options {
   /// as it is. compact() opens it for reading (errc::locked while a process writes it: what queries and feeds need is
   /// not known beside that one); store::compact() closes its open version.
   bool dry_run = false;
+  /// Packs only if versions expire, or have expired and strata that are packed once more may have records of theirs. If
+  /// not, nothing is packed, and compact() leaves the store as it is, its open version open.
+  bool only_if_expiring = false;
   unsigned threads = 0;  ///< 0: as many as there are cores
   /// Written at most, on average, so that others have the rest of the device and of the cores; 0: no limit.
   std::uint64_t bytes_per_second = 0;

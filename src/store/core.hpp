@@ -131,6 +131,8 @@ class [[gnu::visibility("hidden")]] store_core {
   void lose(const version_ranges& versions);
   /// Closes the open version if anything was written in it. Returns the newest closed version.
   version close_version();
+  /// What close_version() would return, if nobody writes before.
+  [[nodiscard]] version version_to_close() const;
   /// The same; no write can be stamped with that version any more.
   version settle_version();
   /// The same for who has shut the gate.

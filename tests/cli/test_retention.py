@@ -1,6 +1,7 @@
-"""retention, forget, and compact --dry-run: what they print, what they refuse, and what the other verbs say then."""
+"""retention, forget, expire, and compact --dry-run: what they print, what they refuse, and what the other verbs say then."""
 
 import json
+import re
 import zlib
 from pathlib import Path
 
@@ -102,3 +103,56 @@ def test_forgotten_keys_are_in_no_version_and_in_no_byte(filled):
     assert b"user/" not in content and b"s3cr3t" not in content
     assert run("get", filled, "user/1", "--at", "tag-1", code=1)
     assert lines("log", filled, "-o", "json")[1]["note"] == "5 keys: why"
+
+
+def test_expire_says_what_would_go_and_drops_it(filled):
+    for arguments in ((), ("--dry-run",)):
+        assert "store.ice: nothing expires, and the store stays as it is" in said("expire", filled, *arguments)
+    (report,) = lines("expire", filled, "-o", "json")
+    assert (report["packed"], report["versions_expired"], report["records_dropped"]) == (False, 0, 0)
+    for value in (b"a", b"b", b"c"):
+        run("put", filled, "large", "-", stdin=value * 700_000)
+        run("tag", filled)
+    run("retention", filled, "--newest", "2")
+    run("put", filled, "all", "open")
+    before = Path(filled).read_bytes()
+    told = said("expire", filled, "--dry-run")
+    assert "store.ice: 7 versions would expire, and 6 records that no kept version shows would go; " in told
+    assert re.search(r" go; 2\.[\d.]+ MB now, about \d+ kB then: about 1\.[\d.]+ MB would be given back$", told)
+    (counted,) = lines("expire", filled, "--dry-run", "--json")
+    assert Path(filled).read_bytes() == before
+    (report,) = lines("expire", filled, "--json")
+    assert report["packed"] and (report["versions_expired"], report["records_dropped"]) == (7, 6)
+    given_back = report["bytes_before"] - report["bytes_after"]
+    assert given_back > 500_000 and given_back == pytest.approx(counted["bytes_before"] - counted["bytes_after"], rel=0.5)
+    for same in ("versions_expired", "records_dropped", "records", "keys", "bytes_before"):
+        assert report[same] == counted[same], same
+    assert b"version 7 has expired" in run("get", filled, "all", "--at", "7", code=11).stderr
+    assert run("get", filled, "all").stdout == b"open"
+    assert run("get", filled, "all", "--at", "8").stdout == b"5"
+    assert "nothing expires" in said("expire", filled)
+
+
+def test_expire_leaves_a_store_alone_of_which_nothing_expires(filled):
+    run("compact", filled)
+    run("put", filled, "all", "open")
+    run("forget", filled, "user/1")  # the next compaction erases it
+    dump = run("dump", filled).stdout
+    clock = lines("stat", filled, "-o", "json")[0]["clock"]
+    assert "nothing expires" in said("expire", filled, "--whole")
+    after = lines("stat", filled, "-o", "json")[0]
+    assert (after["clock"], after["strata"]) == (clock, 1) and run("dump", filled).stdout == dump
+    assert b"`icecore put` makes one" in run("expire", filled + "x", code=3).stderr
+    assert b"--level" in run("expire", filled, "--level", "3", code=2).stderr
+    assert b"'expire'" in run("expir", filled, code=2).stderr
+
+
+def test_expire_drops_what_an_earlier_compaction_left_in_a_large_stratum(filled):
+    run("put", filled, "--many", "-", stdin=b"".join(b"key %04d\tvalue\n" % n for n in range(1_000)))
+    run("compact", filled)
+    run("retention", filled, "--newest", "1")
+    assert "5 versions have expired; 0 records went" in said("expire", filled), "the stratum stays as it is"
+    assert "nothing expires" in said("expire", filled, "--dry-run")
+    assert "0 versions would expire, and 4 records" in said("expire", filled, "--whole", "--dry-run")
+    assert "0 versions have expired; 4 records went" in said("expire", filled, "--whole")
+    assert "nothing expires" in said("expire", filled, "--whole")

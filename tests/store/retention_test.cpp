@@ -291,6 +291,35 @@ TEST_F(Retention, lets_expire_what_is_packed_already) {
   EXPECT_FALSE(pack().packed) << "there is nothing left to let go";
 }
 
+TEST_F(Retention, leaves_a_store_as_it_is_of_which_nothing_expires_if_told_to) {
+  const compaction_options if_expiring{.only_if_expiring = true, .on_progress = {}};
+  fill(6);
+  {
+    store s(path_, how_);
+    s.insert("open", "6 and more");
+  }
+  EXPECT_FALSE(compact(path_, how_, if_expiring).packed);
+  {
+    const store s(path_, how_);
+    EXPECT_EQ(s.stats().clock, 7U) << "the open version is open";
+    EXPECT_EQ(s.stats().strata, 0U);
+  }
+  keep({.newest = 2});
+  const compaction_report done = compact(path_, how_, if_expiring);
+  EXPECT_TRUE(done.packed);
+  EXPECT_EQ(done.up_to, 7U);
+  EXPECT_EQ(done.versions_expired, 5U);
+  EXPECT_FALSE(compact(path_, how_, if_expiring).packed);
+  store s(path_, how_);
+  s.set_retention({.newest = 3});
+  s.insert("open", "8");
+  EXPECT_FALSE(s.compact(if_expiring).packed);
+  EXPECT_EQ(s.find("open", 8)->bytes(), "8") << "it closes the version, as it does otherwise";
+  s.insert("open", "9");
+  EXPECT_TRUE(s.compact(if_expiring).packed);
+  expect_expired([&] { static_cast<void>(s.at(6)); });
+}
+
 TEST_F(Retention, is_held_by_kept_queries_and_feeds) {
   fill(9);
   {

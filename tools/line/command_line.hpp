@@ -189,8 +189,8 @@ void add_stat_verb(command_line& line);
 void add_verify_verb(command_line& line);
 void add_repair_verb(command_line& line);
 void add_reindex_verb(command_line& line);
-void add_compact_verb(command_line& line);
-void add_retention_verbs(command_line& line);  // retention forget
+void add_compaction_verbs(command_line& line);  // compact expire
+void add_retention_verbs(command_line& line);   // retention forget
 void add_checkpoint_verb(command_line& line);
 void add_dump_verb(command_line& line);
 void add_load_verb(command_line& line);

@@ -67,7 +67,8 @@ compaction_report sum_of(std::span<const part_report> parts) {
 /// Equal if all ranks ask for the same. Threads and the pace may differ.
 std::int64_t digest_of(const compaction_options& how) {
   return static_cast<std::int64_t>(how.whole) | static_cast<std::int64_t>(how.dry_run) << 1 |
-         static_cast<std::int64_t>(how.compression) << 2 | static_cast<std::int64_t>(how.compression_level) << 8;
+         static_cast<std::int64_t>(how.compression) << 2 | static_cast<std::int64_t>(how.compression_level) << 8 |
+         static_cast<std::int64_t>(how.only_if_expiring) << 16;
 }
 
 void check(const compaction_options& how) {
@@ -178,8 +179,8 @@ compaction_report cluster_core::compact(const compaction_options& how) {
     const agreed same = agree_.on(step::compact_asked, attempt([&] { check(how); }), digest_of(how));
     if (same.least != same.greatest) {
       agree_.refuse(errc::invalid_argument,
-                    "the ranks call compact with different options; whole, dry_run, compression and compression_level "
-                    "must be the same on all");
+                    "the ranks call compact with different options; whole, dry_run, only_if_expiring, compression and "
+                    "compression_level must be the same on all");
     }
     compaction_report done;
     try {

@@ -219,6 +219,13 @@ version store_core::close_version() {
   return close_open();
 }
 
+version store_core::version_to_close() const {
+  check_usable();
+  if (read_only()) return newest_readable();
+  const version open = clock_->now();
+  return shown_by_newest_closed(open) ? open - 1 : open;
+}
+
 version store_core::refresh() {
   check_usable();
   return newest_readable();

@@ -1,4 +1,5 @@
-// compact: packs what a store holds, so that it takes less space and is scanned faster.
+// compact: packs what a store holds, so that it takes less space and is scanned faster. expire: packs if something
+// expires.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ struct compact_arguments {
   write_arguments write;
   bool whole = false;
   bool dry_run = false;
+  bool only_if_expiring = false;
   unsigned threads = 0;
   bool compress = false;
   unsigned level = 3;
@@ -68,6 +70,32 @@ void print_line(const compaction_report& report, const compact_arguments& a, dou
   }
 }
 
+void print_expired(const compaction_report& report, const compact_arguments& a, double seconds) {
+  const std::string name = shown(a.store);
+  const std::string before = human_bytes(static_cast<double>(report.bytes_before));
+  const std::string after = human_bytes(static_cast<double>(report.bytes_after));
+  const std::uint64_t less = report.bytes_before - std::min(report.bytes_before, report.bytes_after);
+  const std::string given_back = human_bytes(static_cast<double>(less));
+  if (!report.packed && report.versions_expired == 0 && report.records_dropped == 0) {
+    out().line(fmt::format(
+        "{}: nothing expires, and the store stays as it is; `icecore retention {}` shows what it keeps", name, name));
+    return;
+  }
+  if (a.dry_run) {
+    out().line(
+        fmt::format("{}: {} versions would expire, and {} records that no kept version shows would go; {} now, "
+                    "about {} then{}: about {} would be given back",
+                    name, grouped(report.versions_expired), grouped(report.records_dropped), before, after,
+                    a.compress ? ", or less" : "", given_back));
+    return;
+  }
+  out().line(
+      fmt::format("{}: {} versions have expired; {} records went that no kept version shows; {} before, {} "
+                  "after, in {:.2f} s",
+                  name, grouped(report.versions_expired), grouped(report.records_dropped), before, after, seconds));
+  if (!report.erased) out().line("a process that reads the store keeps the space of what went until it ends");
+}
+
 exit_code pack(const compact_arguments& a) {
   const auto start = std::chrono::steady_clock::now();
   progress_bar bar("packing", 0, "records");
@@ -75,7 +103,11 @@ exit_code pack(const compact_arguments& a) {
     bar.retitle(p.what, p.total, p.unit == "bytes" ? "B" : p.unit);
     bar.update(p.done);
   };
-  compaction_options how{.whole = a.whole, .dry_run = a.dry_run, .threads = a.threads, .on_progress = tell};
+  compaction_options how{.whole = a.whole,
+                         .dry_run = a.dry_run,
+                         .only_if_expiring = a.only_if_expiring,
+                         .threads = a.threads,
+                         .on_progress = tell};
   if (a.compress) {
     how.compression = compression::zstd;
     how.compression_level = static_cast<int>(std::min(a.level, 1000U));  // compact() says what is too much
@@ -85,15 +117,33 @@ exit_code pack(const compact_arguments& a) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (a.format == cli::format::json) {
     print_json(report, seconds);
+  } else if (a.only_if_expiring) {
+    print_expired(report, a, seconds);
   } else {
     print_line(report, a, seconds);
   }
   return exit_code::ok;
 }
 
+/// What both verbs take.
+void add_options(verb& to, const std::shared_ptr<compact_arguments>& a, const std::string& whole,
+                 const std::string& dry_run) {
+  to.add_store(a->store);
+  to.add_flag("--whole", a->whole, whole);
+  const option compress = to.add_flag("--compress", a->compress, "Compress what is packed now, by zstd");
+  to.add_option("--level", a->level, "zstd's level, from 1 to 19: a greater one takes more time for less space; 3")
+      .type_name("N")
+      .needs(compress);
+  to.add_flag("--dry-run", a->dry_run, dry_run);
+  to.add_option("--threads", a->threads, "Threads; 0: all cores").type_name("N");
+  to.add_changing(a->write);
+  to.add_format(a->format);
+  to.runs([a] { return pack(*a); });
+}
+
 }  // namespace
 
-void add_compact_verb(command_line& line) {
+void add_compaction_verbs(command_line& line) {
   const auto a = std::make_shared<compact_arguments>();
   verb verb = line.add_verb(
       "compact", "Pack a store: its versions then take less space and are scanned faster",
@@ -105,18 +155,24 @@ void add_compact_verb(command_line& line) {
       "Every version stays unless `icecore retention` says otherwise, and the store is used as before. No other "
       "process may have the store open; on the way it\n"
       "takes the space of what is packed twice. If the command is killed, the store is as before or as afterwards.");
-  verb.add_store(a->store);
-  verb.add_flag("--whole", a->whole, "Pack once more what is packed already, so that there is one stratum");
-  const option compress = verb.add_flag("--compress", a->compress, "Compress what is packed now, by zstd");
-  verb.add_option("--level", a->level, "zstd's level, from 1 to 19: a greater one takes more time for less space; 3")
-      .type_name("N")
-      .needs(compress);
-  verb.add_flag("--dry-run", a->dry_run,
-                "Only say what would go and what it would give back; the store stays as it is");
-  verb.add_option("--threads", a->threads, "Threads; 0: all cores").type_name("N");
-  verb.add_changing(a->write);
-  verb.add_format(a->format);
-  verb.runs([a] { return pack(*a); });
+  add_options(verb, a, "Pack once more what is packed already, so that there is one stratum",
+              "Only say what would go and what it would give back; the store stays as it is");
+
+  const auto e = std::make_shared<compact_arguments>();
+  e->only_if_expiring = true;
+  verb = line.add_verb(
+      "expire", "Let the versions expire that a store's retention does not keep, and drop what only they show",
+      "  icecore retention model.ice --tagged --newest 100     # what the store keeps from now on\n"
+      "  icecore expire model.ice --dry-run                    # versions, records and bytes that would go\n"
+      "  icecore expire model.ice\n"
+      "  icecore expire model.ice --dry-run -o json | jq .versions_expired\n"
+      "It packs the store, as `icecore compact` does, but only if something expires; if not, the store stays as it "
+      "is.\n"
+      "An expired version never comes back. No other process may have the store open. If the command is killed, the\n"
+      "store is as before or as afterwards. With --compress what is packed now is compressed: without it, it is not,\n"
+      "even if it was.");
+  add_options(verb, e, "Drop records of expired versions also where most records stay, and pack these once more",
+              "Only say how many versions and records would go, and how many bytes that would give back");
 }
 
 }  // namespace icecore::cli

@@ -121,7 +121,7 @@ void add_retention_verbs(command_line& line) {
       "  icecore retention model.ice                                  # shows it\n"
       "  icecore retention model.ice --tagged --newest 100            # tagged versions, and the newest hundred\n"
       "  icecore retention model.ice --younger-than '30 days' --weekly 52\n"
-      "  icecore compact model.ice --dry-run                          # what would go\n"
+      "  icecore expire model.ice --dry-run                           # what would go\n"
       "  icecore retention model.ice --all\n"
       "A version stays if any option wants it. The others expire when the store is compacted next, for ever; nothing\n"
       "goes before that.");

@@ -35,7 +35,7 @@ class packing_alone final : packing {
   [[nodiscard]] compaction_report run() {
     forgotten_.require_intact(*pools_);
     report_.bytes_before = bytes_on_device(*pools_);
-    report_.up_to = core_->close_version();
+    report_.up_to = how_->only_if_expiring ? core_->version_to_close() : core_->close_version();
     // a compaction closes the open version only if something was written in it
     if (core_->nobody_writes() && core_->shared().newest_recovered < report_.up_to) --report_.up_to;
     decide();
@@ -48,6 +48,7 @@ class packing_alone final : packing {
       return report_;
     }
     if (how_->dry_run) return counted({0, version_max});
+    if (how_->only_if_expiring) report_.up_to = core_->close_version();
     // A persistent index is made anew afterwards. Without one, the opening after a crash looks at all segments, and
     // gives back those that this compaction leaves.
     pools_->roots().update_both([](format::root& r) { r.anchor = null_link; });

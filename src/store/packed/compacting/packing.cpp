@@ -59,8 +59,10 @@ std::uint64_t packing::young_records() const {
 bool packing::is_anything_to_do() const {
   // Segments, not keys: of a request that a crash has cut off, amid its being written or given back, no key is read,
   // but names of keys may be there.
-  const bool nothing_goes = newly_expired_ == 0 && !merges_thin_strata_ && forgotten_.segments().empty();
-  return young_records() != 0 || merged_strata_ >= 2 || changes_form() || !nothing_goes;
+  const bool something_expires = newly_expired_ != 0 || merges_thin_strata_;
+  if (how_->only_if_expiring) return something_expires;
+  const bool something_goes = something_expires || !forgotten_.segments().empty();
+  return young_records() != 0 || merged_strata_ >= 2 || changes_form() || something_goes;
 }
 
 void packing::decide() {
