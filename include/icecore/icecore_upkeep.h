@@ -162,8 +162,8 @@ typedef struct icecore_forget_report {
 } icecore_forget_report;
 
 /* Removes keys, and those that begin with a prefix, and has the next icecore_compact() erase them from all versions, so
- * that no byte of them is in the store's files: forgetting.hpp. `report` may be NULL. ICECORE_KEY_TOO_LONG;
- * ICECORE_INVALID_ARGUMENT if nothing is named. */
+ * that no byte of them is in the store's files: forgetting.hpp. Every key begins with an empty prefix. `report` may be
+ * NULL. ICECORE_KEY_TOO_LONG; ICECORE_INVALID_ARGUMENT if nothing is named. */
 int icecore_forget(icecore_store* store, const icecore_bytes* keys, size_t key_count, const icecore_bytes* prefixes,
                    size_t prefix_count, const void* note, size_t note_size, icecore_forget_report* report);
 

@@ -105,6 +105,24 @@ def test_forgotten_keys_are_in_no_version_and_in_no_byte(filled):
     assert lines("log", filled, "-o", "json")[1]["note"] == "5 keys: why"
 
 
+@pytest.mark.parametrize("arguments", [["--prefix", ""], ["user/1", "--prefix", "user/", "--prefix", ""], ["--hex-key", "--prefix", ""]])
+def test_an_empty_prefix_forgets_nothing(filled, arguments):
+    dump = run("dump", filled).stdout
+    told = run("forget", filled, *arguments, code=2).stderr.decode()
+    assert "store.ice: a --prefix is empty, and every key begins with that; nothing is forgotten. Give --all if" in told
+    assert run("dump", filled).stdout == dump
+
+
+def test_all_keys_are_forgotten_if_that_is_said(filled):
+    assert b"give it without KEY" in run("forget", filled, "--all", "user/1", code=2).stderr
+    assert b"give it without KEY" in run("forget", filled, "--all", "--prefix", "user/", code=2).stderr
+    assert lines("forget", filled, "--all", "-o", "json")[0]["keys"] == 6
+    assert run("scan", filled).stdout == b""
+    assert lines("compact", filled, "-o", "json")[0]["erased"]
+    assert run("scan", filled, "--at", "tag-3").stdout == b""
+    assert b"s3cr3t" not in Path(filled).read_bytes()
+
+
 def test_expire_says_what_would_go_and_drops_it(filled):
     for arguments in ((), ("--dry-run",)):
         assert "store.ice: nothing expires, and the store stays as it is" in said("expire", filled, *arguments)

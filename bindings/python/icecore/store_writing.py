@@ -77,7 +77,8 @@ class WritableStore(ReadableStore):
     def forget(self, *keys: BytesLike, prefixes: Iterable[BytesLike] = (), note: str = "") -> ForgetReport:
         """Removes the keys, and those that begin with one of the prefixes, and has the next ``icecore.compact`` erase
         them from all versions: no byte of them is then in any file of the store. Until then closed versions show them.
-        What is written of them later stays. A tag tells of it; do not name the keys in its ``note``.
+        What is written of them later stays. A tag tells of it; do not name the keys in its ``note``. Every key begins
+        with an empty prefix.
 
         Checkpoints and other copies are not reached. The compaction drops the store's kept queries.
 

@@ -88,17 +88,40 @@ struct forget_arguments {
   std::string store;
   std::vector<std::string> keys;
   std::vector<std::string> prefixes;
+  bool all = false;
   std::string note;
   hex_arguments hex;
   write_arguments write;
   cli::format format = cli::format::table;
 };
 
-exit_code forget(const forget_arguments& a) {
+forget_request asked_for(const forget_arguments& a) {
   forget_request what;
-  for (const std::string& key : a.keys) what.keys.push_back(bytes_of(key, a.hex.keys()));
-  for (const std::string& prefix : a.prefixes) what.prefixes.push_back(bytes_of(prefix, a.hex.keys()));
   what.note = a.note;
+  if (a.all) {
+    if (!a.keys.empty() || !a.prefixes.empty()) {
+      throw error(errc::invalid_argument,
+                  fmt::format("forget {}: --all names every key: give it without KEY and --prefix", shown(a.store)));
+    }
+    what.prefixes.emplace_back();
+    return what;
+  }
+  for (const std::string& key : a.keys) what.keys.push_back(bytes_of(key, a.hex.keys()));
+  for (const std::string& prefix : a.prefixes) {
+    what.prefixes.push_back(bytes_of(prefix, a.hex.keys()));
+    // as of a variable of a script that is not set
+    if (what.prefixes.back().empty()) {
+      throw error(errc::invalid_argument,
+                  fmt::format("forget {}: a --prefix is empty, and every key begins with that; nothing is forgotten. "
+                              "Give --all if all keys of the store are to go",
+                              shown(a.store)));
+    }
+  }
+  return what;
+}
+
+exit_code forget(const forget_arguments& a) {
+  const forget_request what = asked_for(a);
   store s = open_to_write(a.store, a.write, creation::open_existing);
   const forget_report done = s.forget(what);
   s.close();
@@ -149,7 +172,8 @@ void add_retention_verbs(command_line& line) {
                     "kept queries.");
   verb.add_store(f->store);
   verb.add_arguments("KEY", f->keys, "The keys");
-  verb.add_list("--prefix", f->prefixes, "All keys that begin with this; may be repeated", "PREFIX");
+  verb.add_list("--prefix", f->prefixes, "All keys that begin with this; may be repeated, but not empty", "PREFIX");
+  verb.add_flag("--all", f->all, "Every key of the store");
   verb.add_option("--note", f->note, "Why; the tag that tells of it has this note. Do not name the keys in it")
       .type_name("TEXT");
   verb.add_hex(f->hex);
