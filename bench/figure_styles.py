@@ -39,6 +39,7 @@ class Style:
 # Hues after Okabe and Ito, which colour-blind readers tell apart; related stores share one and differ in the marker.
 # icecore's lines often lie on each other: drawn in this order, each leaves the border of the one before to be seen.
 STYLES = {
+    "compacted": Style("#00284a", "s", line_width=2.2, marker_size=6.5),
     "icecore-none": Style("#0072b2", "o", line_width=5, marker_size=10),
     "icecore-tag": Style("#56b4e9", "D", line_width=3.2, marker_size=6.5),
     "icecore-operation": Style("#00284a", "s", line_width=1.8, marker_size=4.5),

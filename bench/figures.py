@@ -1,6 +1,6 @@
 """Draws a benchmark run as the figures 2 to 5 of the paper, and as ratios for what goes beyond it; the suite ycsb as the
-figures of a thesis (ycsb_figures.py), and what icecore_resumable measured as those of a paper on queries
-(resumable_figures.py).
+figures of a thesis (ycsb_figures.py), what icecore_resumable measured as those of a paper on queries
+(resumable_figures.py), and what icecore_packed measured (packed_figures.py).
 
     bench/figures FILE... [--out FOLDER]
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+import packed_figures
 import resumable_figures
 import ycsb_figures
 from figure_styles import cores_of, head, in_order, is_subject, plain_number, shade_oversubscription, style_of
@@ -421,6 +422,7 @@ def draw(runs, folder):
     figures["beyond"] = beyond_figure(results)
     figures.update(of_ycsb)
     figures.update(resumable_figures.drawn(results))
+    figures.update(packed_figures.drawn(results))
     drawn = {name: figure for name, figure in figures.items() if figure}
     for name, figure in drawn.items():
         save(figure, folder, name)

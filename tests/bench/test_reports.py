@@ -430,6 +430,25 @@ def test_a_run_of_ycsb_is_drawn_like_the_thesis(draw):
     assert {path.name for path in folder.iterdir()} == {f"{name}.svg" for name in names - {"thesis5.4"}}
 
 
+def packed_document():
+    rows = [
+        row("packed", workload, store, threads, rate)
+        for workload in ("find", "find_many", "history", "deep history", "snapshot")
+        for store, rate in {"compacted": 4e6, "icecore-none": 3e6, "LMDB-batch": 1e6, "packed": 5e6}.items()
+        for threads in (1, 2)
+    ]
+    return {"icecore": "0.1.0", "machine": {"processor": "a test", "hardware_threads": 2}, "rows": rows, "failures": []}
+
+
+def test_a_run_of_packed_stores_is_drawn_without_the_records_alone(draw):
+    done, folder = draw(packed_document())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in folder.iterdir()} == {"packed.svg"}
+    drawing = (folder / "packed.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {store} -->" in drawing for store in ("compacted", "icecore-none", "LMDB-batch", "2 threads"))
+    assert "<!-- packed -->" not in drawing
+
+
 def test_a_run_of_resumable_queries_is_drawn_like_the_paper(draw):
     done, folder = draw(resumable_document())
     assert (done.returncode, done.stderr) == (0, "")
