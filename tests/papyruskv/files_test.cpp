@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "icecore/cluster.hpp"
 #include "support/repository.hpp"
 
 namespace icecore::testing {
@@ -84,6 +85,63 @@ TEST_F(Files, a_restart_copies_the_checkpoint_unless_the_environment_wants_it_re
     EXPECT_EQ(pools_of(path() / "db" / "manifest") == written, !forced);
     EXPECT_EQ(get(db, "key" + std::to_string(next())), "kept");
     EXPECT_EQ(local_keys(db), rank() == 0 ? ranks() : 0);
+  }
+}
+
+/// How many keys all ranks hold.
+int keys_of_all(int db) {
+  // a rank that waits in MPI alone answers no other, if it has one thread
+  EXPECT_EQ(papyruskv_barrier(db, PAPYRUSKV_MEMTABLE), PAPYRUSKV_OK);
+  const int mine = local_keys(db);
+  int all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  return all;
+}
+
+/// That version 1 is said to have expired, by the interface that has versions, and that the newest is there.
+void expect_expired(const fs::path& folder, const std::string& key) {
+  cluster c(MPI_COMM_WORLD, folder);
+  try {
+    static_cast<void>(c.find(key, 1));
+    ADD_FAILURE() << "version 1 is back";
+  } catch (const error& e) {
+    EXPECT_EQ(e.code(), errc::version_expired) << e.what();
+  }
+  EXPECT_EQ(c.find(key), "three");
+  c.close();
+}
+
+TEST_F(Files, versions_that_expired_in_a_database_are_met_by_no_call_and_come_back_by_no_restart) {
+  const std::string key = "key" + std::to_string(rank());
+  {
+    cluster c(MPI_COMM_WORLD, path() / "db");
+    for (const char* const value : {"one", "two", "three"}) {
+      c.insert(key, value);
+      c.tag(value);
+    }
+    c.set_retention({.newest = 1});
+    EXPECT_EQ(c.compact().versions_expired, 2U);
+    c.close();
+  }
+  expect_expired(path() / "db", key);
+  int db = 0;
+  ASSERT_EQ(papyruskv_open("db", PAPYRUSKV_RDWR, nullptr, &db), PAPYRUSKV_OK) << papyruskv_error_message();
+  EXPECT_EQ(get(db, "key" + std::to_string(next())), "three");
+  EXPECT_EQ(keys_of_all(db), ranks());
+  const std::string checkpoint = beside("checkpoint");
+  ASSERT_EQ(papyruskv_checkpoint(db, checkpoint.c_str(), nullptr), PAPYRUSKV_OK) << papyruskv_error_message();
+  EXPECT_EQ(put(db, key, "later"), PAPYRUSKV_OK);
+  EXPECT_EQ(papyruskv_barrier(db, PAPYRUSKV_SSTABLE), PAPYRUSKV_OK);
+  EXPECT_EQ(get(db, "key" + std::to_string(next())), "later");
+  ASSERT_EQ(papyruskv_close(db), PAPYRUSKV_OK);
+  for (const bool redistributes : {false, true}) {
+    const variable forced("PAPYRUSKV_FORCE_REDISTRIBUTE", redistributes ? "1" : "0");
+    restart_program();
+    ASSERT_EQ(papyruskv_restart(checkpoint.c_str(), "db", PAPYRUSKV_RDWR, nullptr, &db, nullptr), PAPYRUSKV_OK)
+        << papyruskv_error_message();
+    EXPECT_EQ(get(db, "key" + std::to_string(next())), "three");
+    ASSERT_EQ(papyruskv_close(db), PAPYRUSKV_OK);
+    expect_expired(path() / "db", key);
   }
 }
 
