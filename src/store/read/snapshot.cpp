@@ -433,7 +433,7 @@ void key_history::read_ahead(const Engine& engine) {
     std::size_t size = 0;
     change* const out = ahead_.data();
     engine.histories().packed().for_each_behind(
-        last, [&] [[gnu::always_inline]] (const stratum::packed_record& r, std::uint64_t row) {
+        last, [&](const stratum::packed_record& r, std::uint64_t row) __attribute__((always_inline)) {
           if (r.is_removal()) [[unlikely]] {
             if (is_removed) last.in.row = removal_row;
             out[size] = {r.stamped, std::nullopt};

@@ -11,7 +11,7 @@ using namespace format;
 
 namespace {
 
-constexpr std::uint32_t window = 16;
+constexpr std::uint32_t heads_at_once = 16;
 
 }  // namespace
 
@@ -21,11 +21,11 @@ inline std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t g
     return (__builtin_bswap64(word_at(slots + i * slot_bytes)) & mask) < sought;
   };
   const std::uint32_t all = keys();
-  if (all <= window) return count_while(all, is_less);
+  if (all <= heads_at_once) return count_while(all, is_less);
   // Mostly the guess is wrong by a few. So the keys around it are searched first.
-  const std::uint32_t begin = std::min(guess - std::min(guess, window / 2), all - window);
+  const std::uint32_t begin = std::min(guess - std::min(guess, heads_at_once / 2), all - heads_at_once);
   const std::uint32_t less = count_while_of_16([&](std::uint32_t i) { return is_less(begin + i); });
-  if ((less > 0 || begin == 0) && (less < window || begin + window == all)) [[likely]]
+  if ((less > 0 || begin == 0) && (less < heads_at_once || begin + heads_at_once == all)) [[likely]]
     return begin + less;
   return first_not_less_beyond(begin, less, is_less);
 }
@@ -34,10 +34,10 @@ inline std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t g
 template <class IsLess>
 [[gnu::noinline]] std::uint32_t block::first_not_less_beyond(std::uint32_t begin, std::uint32_t less,
                                                              IsLess is_less) const noexcept {
-  std::uint32_t from = begin + window;
+  std::uint32_t from = begin + heads_at_once;
   std::uint32_t end = keys();
   if (less > 0) {
-    for (std::uint32_t step = window; step < end - from; step *= 2) {
+    for (std::uint32_t step = heads_at_once; step < end - from; step *= 2) {
       if (!is_less(from + step - 1)) {
         end = from + step - 1;
         break;
@@ -47,7 +47,7 @@ template <class IsLess>
   } else {
     from = 0;
     end = begin;
-    for (std::uint32_t step = window; step <= end; step *= 2) {
+    for (std::uint32_t step = heads_at_once; step <= end; step *= 2) {
       if (is_less(end - step)) {
         from = end - step + 1;
         break;

@@ -204,7 +204,7 @@ class block {
   }
   template <class KeyOf, class Visit>
   bool for_each_key_at(version v, std::uint32_t first, KeyOf key_of, Visit& visit) const;
-  /// The first key whose head is not less: the `less` ones of the `window` heads from `begin` on do not tell.
+  /// The first key whose head is not less: the `less` ones of the `heads_at_once` heads from `begin` on do not tell.
   template <class IsLess>
   [[nodiscard]] std::uint32_t first_not_less_beyond(std::uint32_t begin, std::uint32_t less,
                                                     IsLess is_less) const noexcept;
