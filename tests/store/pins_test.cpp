@@ -233,6 +233,7 @@ TEST_F(PinCounts, more_threads_than_there_are_lines_of_their_own_are_counted) {
   std::vector<std::jthread> others;
   for (unsigned t = 0; t < threads; ++t) {
     others.emplace_back([&, t] {
+      together.arrive_and_wait();  // none counts alone
       const auto found = s->find("a");
       handed[t] = s->at(1);
       for (int i = 0; i < 100; ++i) static_cast<void>(s->find("a"));
@@ -241,6 +242,7 @@ TEST_F(PinCounts, more_threads_than_there_are_lines_of_their_own_are_counted) {
       handed[(t + 1) % threads].reset();  // what another thread took
     });
   }
+  together.arrive_and_wait();
   together.arrive_and_wait();
   EXPECT_EQ(s->stats().pins, 2 * threads);
   s->close();
