@@ -13,7 +13,8 @@
 // Nobody else may have the store open; store::compact() packs one that is open. Errors: errc::locked if somebody has;
 // those of opening; value_too_large, if a value is longer than packed_value_size_max; no_space. After an error the
 // store is as it was. Durability: a crash at any point leaves the store as it was before or as it is afterwards. Cost:
-// reads what is packed, and writes it; on the way the store takes the space of both. Memory: 64 MiB for each thread,
+// reads what is packed, and writes it; on the way the store takes the space of both, or less
+// (compaction_options::bytes_at_once). Memory: 64 MiB for each thread,
 // and of values that are longer twice the longest, three times if they are compressed. Readers beside the writer
 // (access::read_only) which have the store open keep what they have; the space that they may look at is given back by
 // the first opening for writing after they have ended. With `compression` versions of one key take little more than
@@ -72,6 +73,12 @@ struct compaction_options {
   unsigned threads = 0;  ///< 0: as many as there are cores
   /// Written at most, on average, so that others have the rest of the device and of the cores; 0: no limit.
   std::uint64_t bytes_per_second = 0;
+  /// Of packed records, about: a larger merge of strata is done by ranges of keys with so many, each by a durable
+  /// change of its own. So it takes little more space than that on the way, and one that a crash or an error cuts off
+  /// goes on where it was. Records that were not packed yet are written once more for it. 0: an eighth, if the store
+  /// has a retention or more than 4 GiB are merged; all at once, if not, and for compaction_together, or while keys are
+  /// to be forgotten.
+  std::uint64_t bytes_at_once = 0;
   /// Of what is packed now. Strata that stay as they are keep what they have; `whole` leaves none of these.
   icecore::compression compression = icecore::compression::none;
   int compression_level = 3;  ///< from compression_level_min to compression_level_max

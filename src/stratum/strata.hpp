@@ -11,8 +11,9 @@
 // Errors: errc::damaged, which names the place, from each function that reads a block whose check fails.
 // Cost: find() that of extent::find() in each stratum that is asked, youngest first, until one shows something.
 // Invariants:
-//   T1. The versions of a stratum are greater than those of the strata behind it. So the first that shows something for
-//       a key decides.
+//   T1. A key's versions in a stratum are greater than those in the strata behind it. So the first that shows something
+//       for a key decides. While a merge by ranges of keys goes on, a stratum may have, of another key, versions that
+//       are greater than some before it.
 //   T2. In a stratum records are in the order of (key ascending, version descending), over the bounds of extents too: a
 //       history may go on in the next extent.
 #pragma once

@@ -155,8 +155,10 @@ class runner {
         open();
         break;
       case planned::kind::pack: {
+        const std::uint64_t a_few_ranges = std::max<std::uint64_t>(1 + number % 32, 4 * s.stats().keys);
         const compaction_options how{.whole = number % 4 == 1,
                                      .threads = 1,
+                                     .bytes_at_once = number % 5 < 2 ? a_few_ranges : 0,
                                      .compression = number % 3 == 0 ? compression::zstd : compression::none,
                                      .on_progress = {}};
         if (p.while_open) {

@@ -133,7 +133,9 @@ void sharing_round::pack(store& s, std::uint64_t seed) const {
   random_numbers random(seed + 1);
   while (!notes_->closes) {
     std::this_thread::sleep_for(us(random() % pause_us_));
-    static_cast<void>(s.compact({.whole = random() % 3 == 0, .threads = 1, .on_progress = {}}));
+    const std::uint64_t at_once = random() % 2 == 0 ? std::uint64_t{8} << 10 : 0;
+    static_cast<void>(
+        s.compact({.whole = random() % 3 == 0, .threads = 1, .bytes_at_once = at_once, .on_progress = {}}));
     ++notes_->compactions;
   }
 }

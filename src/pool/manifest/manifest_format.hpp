@@ -67,6 +67,8 @@ inline constexpr std::uint64_t expired_ranges_max = std::uint64_t{1} << 20;
 /// Of named_extent::flags.
 inline constexpr std::uint32_t extent_goes_on = 1;   ///< it begins with older records of the last key of the one before
 inline constexpr std::uint32_t extent_may_thin = 2;  ///< versions have expired since it was made
+inline constexpr std::uint32_t extent_awaits = 4;    ///< a merge by ranges of keys has not come to it yet
+inline constexpr std::uint32_t extent_replaces = 8;  ///< that merge has made it
 
 /// What was written of these keys up to a version is to be erased.
 struct forget_header {
@@ -92,7 +94,7 @@ struct named_extent {
   std::uint32_t seed;        // 16 4  of its checksums
   std::uint32_t stratum;     // 20 4  0 is the youngest
   std::uint32_t header_crc;  // 24 4  its header's: an extent of before is not taken for it
-  std::uint32_t flags;       // 28 4  extent_goes_on, extent_may_thin
+  std::uint32_t flags;       // 28 4  of extent_goes_on and the others
   std::uint64_t first;       // 32 8  version of its first record
 };
 static_assert(sizeof(named_extent) == 40 && offsetof(named_extent, header_crc) == 24);

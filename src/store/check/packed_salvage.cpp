@@ -200,7 +200,12 @@ void packed_salvage::look_for_blocks(extent_left& left, const format::named_exte
 void packed_salvage::complete(std::uint32_t stratum, version greatest_of_all) {
   version least = 1;
   version greatest = greatest_of_all;
+  // From the first one on that a merge by ranges of keys has not ended with, versions are in order by key alone.
+  const auto awaits =
+      std::ranges::find_if(of_->extents, [](const auto& each) { return (each.flags & format::extent_awaits) != 0; });
+  const std::uint32_t unordered = awaits == of_->extents.end() ? UINT32_MAX : awaits->stratum;
   for (std::uint32_t s = 0; s < strata_.size(); ++s) {
+    if (std::min(s, stratum) >= unordered) continue;
     for (std::uint32_t i = strata_[s].begin; i < strata_[s].end; ++i) {
       const extent_left& other = extents_[i];
       if (other.greatest == 0) continue;

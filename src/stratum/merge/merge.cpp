@@ -1,6 +1,7 @@
 #include "stratum/merge/merge.hpp"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/raise.hpp"
@@ -16,12 +17,20 @@ class extent_sequence {
 
   void add(std::string_view key, const packed_record& record) {
     ++totals_->kept;
-    if (builder_ != nullptr && builder_->add(key, record)) return;
+    const std::uint64_t bytes = key.size() + record.value.size();
+    const bool is_complete = added_ >= usual_ && key != last_key_;
+    if (usual_ != UINT64_MAX) last_key_ = key;
+    if (!is_complete && builder_ != nullptr && builder_->add(key, record)) {
+      added_ += bytes;
+      return;
+    }
     finish();
     // its key may be in the block, as a separator and as the extent's first key; the rest is of block and fence
     constexpr std::uint64_t around = std::uint64_t{64} << 10;
     const extent_target::room room = target_->begin(4 * key.size() + record.value.size() + around);
     builder_ = std::make_unique<extent_builder>(room.bytes, room.seed, block_bytes_);
+    usual_ = room.usual;
+    added_ = bytes;
     if (!builder_->add(key, record)) {
       raise(errc::no_space, "a record of {} bytes does not fit into an extent of {} bytes",
             key.size() + record.value.size(), room.bytes.size());
@@ -41,6 +50,9 @@ class extent_sequence {
   std::uint64_t block_bytes_;
   merge_totals* totals_;
   std::unique_ptr<extent_builder> builder_;
+  std::uint64_t usual_ = UINT64_MAX;  // of that extent
+  std::uint64_t added_ = 0;           // bytes
+  std::string last_key_;              // if the extent is to end before another one
 };
 
 /// The source whose record comes first; null if all are at their ends or behind the range.

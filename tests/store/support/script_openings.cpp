@@ -60,6 +60,7 @@ void lockstep::pack(const step& one) {
   compaction_options how;
   how.whole = one.other % 3 == 0;
   how.threads = 1 + one.key % 3;
+  if (one.key % 2 == 0) how.bytes_at_once = 400 + one.size % 2000;
   how.compression = one.size % 2 == 0 ? compression::zstd : compression::none;
   const compaction_report done = compact(path_, writing(one.seed), how);
   if (model_.touched()) model_.close_version();

@@ -8,6 +8,7 @@
 #include "icecore/error.hpp"
 #include "store/core.hpp"
 #include "store/packed/compacting/pace.hpp"
+#include "store/packed/compacting/plan/merge_plan.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -63,6 +64,7 @@ std::string automatic_compaction::failure() const {
 }
 
 bool automatic_compaction::is_enough() {
+  if (is_unfinished(store_->hold()->packing())) return true;  // one by ranges of keys was cut off
   const std::uint64_t operations = store_->writers->operations();
   if (operations == operations_seen_) return false;
   std::uint64_t young = 0;

@@ -30,9 +30,10 @@ namespace {
 
 class packing_alone final : packing {
  public:
-  packing_alone(store_core& core, const compaction_options& how) : packing(core, how), slow_(how.bytes_per_second) {}
+  packing_alone(store_core& core, const compaction_options& how, changes_before before)
+      : packing(core, how, before), slow_(how.bytes_per_second) {}
 
-  [[nodiscard]] compaction_report run() {
+  [[nodiscard]] change_done run() {
     forgotten_.require_intact(*pools_);
     report_.bytes_before = bytes_on_device(*pools_);
     report_.up_to = how_->only_if_expiring ? core_->version_to_close() : core_->close_version();
@@ -45,9 +46,12 @@ class packing_alone final : packing {
     if (!is_anything_to_do()) {
       core_->close();
       report_.bytes_after = bytes_on_device(*pools_);
-      return report_;
+      return done();
     }
-    if (how_->dry_run) return counted({0, version_max});
+    if (how_->dry_run) {
+      count({0, version_max});
+      return done();
+    }
     if (how_->only_if_expiring) report_.up_to = core_->close_version();
     // A persistent index is made anew afterwards. Without one, the opening after a crash looks at all segments, and
     // gives back those that this compaction leaves.
@@ -60,7 +64,8 @@ class packing_alone final : packing {
     }
     manifest next;
     try {
-      next = next_manifest({merge_all({0, version_max}, &slow_)}, greatest_era() + 1);
+      const merged made = merge_all({0, version_max}, &slow_);
+      next = next_manifest({made.young}, made.range, greatest_era() + 1);
       pools_->set_era(next.era);
       static_cast<void>(write_tags());
       begin_versions_of_feeds_again();
@@ -88,7 +93,7 @@ class packing_alone final : packing {
     report_.packed = true;
     report_.versions_expired = newly_expired_;
     report_.bytes_after = bytes_on_device(*pools_);
-    return report_;
+    return done();
   }
 
  private:
@@ -153,8 +158,10 @@ compaction_report compact(const std::filesystem::path& path, const options& open
   writing.access = how.dry_run ? access::read_only : access::read_write;
   writing.creation = creation::open_existing;
   writing.grow_in_background = false;
-  const auto opened = detail::open_store_briefly(path, writing);
-  return detail::packing_alone(opened->current(), how).run();
+  return detail::make_changes([&](detail::changes_before before) {
+    const auto opened = detail::open_store_briefly(path, writing);
+    return detail::packing_alone(opened->current(), how, before).run();
+  });
 }
 
 }  // namespace icecore

@@ -64,8 +64,9 @@ struct decision_is_old {};
 class live_packing final : packing {
  public:
   /// While the gate is shut and the queries' lock is held: it looks for requests to forget.
-  live_packing(opened_store& store, held_engine of, const compaction_options& how, pace& slow, compacts why)
-      : packing(*of, how),
+  live_packing(opened_store& store, held_engine of, const compaction_options& how, pace& slow, compacts why,
+               changes_before before)
+      : packing(*of, how, before),
         store_(&store),
         of_(std::move(of)),
         slow_(&slow),
@@ -73,7 +74,7 @@ class live_packing final : packing {
         writers_(*store.writers),
         is_shared_(core_->shares()) {}
 
-  [[nodiscard]] compaction_report run() {
+  [[nodiscard]] change_done run() {
     forgotten_.require_intact(*pools_);
     report_.bytes_before = bytes_on_device(*pools_);
     version low = 0;
@@ -100,15 +101,20 @@ class live_packing final : packing {
       if (!how_->dry_run) at_one_instant([&] { core_->sync(); });
       return ended();
     }
-    if (how_->dry_run) return counted({0, low});
+    if (how_->dry_run) {
+      count({0, low});
+      return done();
+    }
     try {
       written before = all_written();
       if (by_itself_ == compacts::by_itself && !is_shared_) {
         writers_.begin(std::max(before.records, last_records_max), 1);
       }
       counts_ = {.young = before.records};
-      made_.push_back(merge_all({0, low}, slow_));
-      counts_.merged = report_.records + report_.records_dropped;
+      merged first = merge_all({0, low}, slow_);
+      made_.push_back(std::move(first.young));
+      range_ = std::move(first.range);
+      counts_.merged = records_read();
       pools_->persist().sync();
       // each closes a version
       if (how_->together != nullptr) {
@@ -133,11 +139,11 @@ class live_packing final : packing {
   void at_one_instant(const Work& work) const {
     how_->together == nullptr ? work() : how_->together->at_one_instant(work);
   }
-  [[nodiscard]] compaction_report ended() {
+  [[nodiscard]] change_done ended() {
     of_.reset();  // this was one of the pins that space waits for
     give_back_replaced();
     report_.bytes_after = bytes_on_device(*pools_);
-    return report_;
+    return done();
   }
   /// Since the store was opened, or packed.
   struct written {
@@ -197,7 +203,7 @@ class live_packing final : packing {
       are_writers_stopped_ = true;
       if (high > low) made_.insert(made_.begin(), merge_new({low, high}, nullptr));
       const manifest now = core_->packing();
-      manifest next = next_manifest(made_, greatest_era() + 1);
+      manifest next = next_manifest(made_, range_, greatest_era() + 1);
       pools_->set_era(next.era);
       auto& generations = store_->shared->generations;
       const std::uint64_t number = store_->writers->generation() + 1;
@@ -360,6 +366,7 @@ class live_packing final : packing {
     }
     try {
       std::vector<segment> unused;
+      made_.push_back(std::move(range_));
       for (const stratum_parts& parts : made_) {
         for (const key_part& part : parts) {
           for (const format::named_extent& each : part.made) unused.push_back(pools_->segment_at(each.segment));
@@ -381,6 +388,7 @@ class live_packing final : packing {
   decltype(opened_store::last_compaction) counts_;
   bool is_shared_;                   // processes share the store
   std::vector<stratum_parts> made_;  // youngest first
+  stratum_parts range_;
   bool is_named_ = false;
   bool is_finished_ = false;
 };
@@ -396,28 +404,31 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
   check(how);
   check_usable();
   const compaction_turn one_at_a_time(*this);
-  constexpr unsigned tries = 3;
-  for (unsigned n = 1;; ++n) {
-    held_engine now = hold();
-    now->check_writable();
-    now->check_first();
-    std::optional<live_packing> work;
-    {
-      query_space queries(*pool, shared->queries);
-      const recovering_lock no_query = queries.hold();
-      const writer_set::gate stopped(*writers);
-      work.emplace(*this, std::move(now), how, slow, why);
-    }
-    try {
-      return work->run();
-    } catch (const decision_is_old&) {
-      if (n == tries) {
-        raise(errc::query_busy,
-              "{}: queries and feeds that need versions that are about to expire are made all the time; try again",
-              pool->file().path().native());
+  const auto change = [&](changes_before before) {
+    constexpr unsigned tries = 3;
+    for (unsigned n = 1;; ++n) {
+      held_engine now = hold();
+      now->check_writable();
+      now->check_first();
+      std::optional<live_packing> work;
+      {
+        query_space queries(*pool, shared->queries);
+        const recovering_lock no_query = queries.hold();
+        const writer_set::gate stopped(*writers);
+        work.emplace(*this, std::move(now), how, slow, why, before);
+      }
+      try {
+        return work->run();
+      } catch (const decision_is_old&) {
+        if (n == tries) {
+          raise(errc::query_busy,
+                "{}: queries and feeds that need versions that are about to expire are made all the time; try again",
+                pool->file().path().native());
+        }
       }
     }
-  }
+  };
+  return make_changes(change);
 }
 
 }  // namespace icecore::detail

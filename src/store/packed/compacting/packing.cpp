@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 
 #include "base/background/progress_watch.hpp"
@@ -47,22 +49,41 @@ std::uint64_t bytes_on_device(const pool_set& pools) {
   return sum;
 }
 
-packing::packing(store_core& core, const compaction_options& how)
-    : core_(&core), pools_(&core.the_pool()), how_(&how), forgotten_(*pools_) {}
+void add_further(compaction_report& to, const compaction_report& next) {
+  to.packed = to.packed || next.packed;
+  to.keys = next.keys;  // with those of the changes before it
+  to.records = next.records;
+  to.strata = next.strata;
+  to.up_to = next.up_to;
+  to.bytes_after = next.bytes_after;
+  to.bytes_written += next.bytes_written;
+  to.versions_expired += next.versions_expired;
+  to.records_dropped += next.records_dropped;
+  to.writers_stopped = std::max(to.writers_stopped, next.writers_stopped);
+  to.erased = next.erased;
+}
+
+packing::packing(store_core& core, const compaction_options& how, changes_before before)
+    : core_(&core), pools_(&core.the_pool()), how_(&how), forgotten_(*pools_), before_(before) {}
+
+record_totals packing::young_totals() const {
+  const writer_set::gate stopped(core_->writers());
+  return core_->young_totals();
+}
 
 std::uint64_t packing::young_records() const {
-  const writer_set::gate stopped(core_->writers());
-  const record_totals t = core_->young_totals();
+  const record_totals t = young_totals();
   return t.inserts + t.removes;
 }
 
 bool packing::is_anything_to_do() const {
   // Segments, not keys: of a request that a crash has cut off, amid its being written or given back, no key is read,
   // but names of keys may be there.
-  const bool something_expires = newly_expired_ != 0 || merges_thin_strata_;
-  if (how_->only_if_expiring) return something_expires;
+  const bool something_expires = newly_expired_ != 0 || plan_.merges_thin_strata;
+  if (how_->only_if_expiring && !before_.are_any) return something_expires;
   const bool something_goes = something_expires || !forgotten_.segments().empty();
-  return young_records() != 0 || merged_strata_ >= 2 || changes_form() || something_goes;
+  const bool has_several = plan_.with_young + (plan_.end - plan_.first) >= 2;
+  return young_records() != 0 || has_several || plan_.goes_on || changes_form() || something_goes;
 }
 
 void packing::decide() {
@@ -98,90 +119,86 @@ void packing::choose_expired(range_list held) {
   newly_expired_ = versions_in(expired_) - versions_in(before);
 }
 
-/// Whether versions have expired since the stratum was made, or do now, of which it may have records. A record goes
-/// with the versions from its own on.
-bool packing::may_thin(const stratum::strata::range& of) const {
-  const manifest& now = core_->packing();
-  version least = version_max;
-  for (std::uint32_t i = of.begin; i < of.end; ++i) {
-    if ((now.extents[i].flags & format::extent_may_thin) != 0) return true;
-    least = std::min<version>(least, core_->packed()->extent_at(i).header().least);
-  }
-  for (const version_range& each : between(now.expired, least, version_max)) {
-    if (has_any(expired_, each.first, each.end - 1)) return true;
-  }
-  return false;
-}
-
 void packing::choose_strata() {
-  const stratum::strata* const packed = core_->packed();
-  if (packed == nullptr) return;
-  std::uint64_t merged = young_records();
-  for (const auto& each : packed->all()) {
-    std::uint64_t records = 0;
-    std::uint64_t keys = 0;
-    for (std::uint32_t i = each.begin; i < each.end; ++i) {
-      records += packed->extent_at(i).header().records;
-      keys += packed->extent_at(i).header().keys - (packed->goes_on(i) ? 1 : 0);
-    }
-    const bool thins = may_thin(each);
-    const std::uint64_t may_go = merged + (thins ? records - std::min(records, keys) : 0);
-    if (!how_->whole && records > 2 * may_go) break;
-    merged += records;
-    merges_thin_strata_ = merges_thin_strata_ || thins;
-    ++merged_strata_;
-  }
-  // all that have a key that is to be forgotten
-  for (std::size_t s = forgotten_.empty() ? packed->all().size() : merged_strata_; s < packed->all().size(); ++s) {
-    const pin holds = core_->take_pin();  // blocks may be inflated for the search
-    if (forgotten_.are_in(*packed, packed->all()[s])) merged_strata_ = s + 1;
-  }
-  total_ = merged;
+  const record_totals young = young_totals();
+  plan_ = plan_merge({.core = *core_,
+                      .how = *how_,
+                      .expired = expired_,
+                      .forgotten = forgotten_,
+                      .young_records = young.inserts + young.removes,
+                      .young_bytes = young.key_bytes + young.value_bytes,
+                      .is_further = before_.are_any});
+  total_ = plan_.records;
 }
 
 /// Whether a stratum that is packed once more is compressed, and is not to be, or the other way round.
 bool packing::changes_form() const {
   const stratum::strata* const packed = core_->packed();
-  if (packed == nullptr || !how_->whole) return false;
+  if (packed == nullptr || !how_->whole || before_.are_any) return false;
   for (std::uint32_t i = 0; i < packed->extents(); ++i) {
     if (packed->extent_at(i).is_compressed() != (how_->compression == compression::zstd)) return true;
   }
   return false;
 }
 
-/// Where ranges of keys begin, for threads that work side by side.
+/// Where ranges of keys begin, for threads that work side by side, and those of the plan.
 template <class Engine>
 packing::stratum_parts packing::cut_keys(const Engine& engine, unsigned threads) const {
-  stratum_parts parts(1);
+  std::vector<std::string> cuts = plan_.bounds;
+  if (!plan_.from.empty()) cuts.push_back(plan_.from);
+  if (plan_.to) cuts.push_back(*plan_.to);
+  const std::uint64_t changes = plan_.bounds.size() + 1;
   const std::uint64_t packed = core_->packed() == nullptr ? 0 : core_->packed()->records();
   const std::uint64_t wanted =
-      std::min<std::uint64_t>(std::uint64_t{threads} * ranges_per_thread,
+      std::min<std::uint64_t>(std::uint64_t{threads} * ranges_per_thread * changes,
                               young_records() / records_per_range_min + packed / records_per_range_min);
-  if (threads == 1 || wanted < 2) return parts;
-  std::shared_ptr<const sorted_keys> kept;
-  const pin holds = core_->take_pin();
-  for (const link l : in_key_order(engine, kept, threads).split_points(wanted - 1)) {
-    std::string key(engine.key_of(l));
-    if (key.empty() || (!parts.back().from.empty() && key <= parts.back().from)) continue;
+  if (threads != 1 && wanted >= 2) {
+    std::shared_ptr<const sorted_keys> kept;
+    const pin holds = core_->take_pin();
+    for (const link l : in_key_order(engine, kept, threads).split_points(wanted - 1))
+      cuts.emplace_back(engine.key_of(l));
+  }
+  std::ranges::sort(cuts);
+  stratum_parts parts(1);
+  for (std::string& key : cuts) {
+    if (key.empty() || key == parts.back().from) continue;
     parts.back().to = key;
-    parts.push_back({.from = std::move(key), .to = {}, .made = {}});
+    parts.push_back({.from = std::move(key)});
   }
   return parts;
 }
 
-packing::stratum_parts packing::merge_all(interval of, pace* slow) {
+packing::merged packing::merge_all(interval of, pace* slow) {
   announce_packed_segments(*pools_);
-  stratum_parts parts;
+  merged made;
   with_engine(*core_, [&](const auto& engine) {
     const unsigned threads = thread_count(how_->threads);
     total_ = std::max(total_, young_records());
     std::optional<sorted_keys> sorted;  // of a young generation whose index has another order
     if (!engine.index().orders_keys()) sorted.emplace(engine, threads);
     const index::ordered_links& young = sorted ? static_cast<const index::ordered_links&>(*sorted) : engine.index();
-    parts = cut_keys(engine, threads);
-    merge_parts(engine, young, of, merged_strata_, parts, slow);
+    stratum_parts all;
+    std::size_t of_range = 0;  // the first ones
+    for (const key_part& cut : cut_keys(engine, threads)) {
+      const bool in_range = plan_.first < plan_.end && plan_.has(cut.from);
+      if (in_range) {
+        all.insert(all.begin() + static_cast<std::ptrdiff_t>(of_range++),
+                   {.from = cut.from,
+                    .to = cut.to,
+                    .has_young = plan_.is_one(),
+                    .first_stratum = plan_.is_one() ? 0 : plan_.first,
+                    .end_stratum = plan_.end});
+      }
+      if (!in_range || !plan_.is_one()) {
+        all.push_back({.from = cut.from, .to = cut.to, .end_stratum = plan_.with_young});
+      }
+    }
+    merge_parts(engine, young, of, all, slow);
+    const auto behind = all.begin() + static_cast<std::ptrdiff_t>(of_range);
+    made.range.assign(std::make_move_iterator(all.begin()), std::make_move_iterator(behind));
+    made.young.assign(std::make_move_iterator(behind), std::make_move_iterator(all.end()));
   });
-  return parts;
+  return made;
 }
 
 packing::stratum_parts packing::merge_new(interval of, pace* slow) {
@@ -195,15 +212,15 @@ packing::stratum_parts packing::merge_new(interval of, pace* slow) {
       sorted.emplace(engine, 1);
     }
     const index::ordered_links& young = sorted ? static_cast<const index::ordered_links&>(*sorted) : engine.index();
-    merge_parts(engine, young, of, 0, parts, slow);
+    merge_parts(engine, young, of, parts, slow);
   });
   return parts;
 }
 
-/// Merges the young records of the interval with the youngest `strata`.
+/// Merges the young records of the interval, and what each part says, into the parts' extents.
 template <class Engine>
-void packing::merge_parts(const Engine& engine, const index::ordered_links& young, interval of, std::size_t strata,
-                          stratum_parts& parts, pace* slow) {
+void packing::merge_parts(const Engine& engine, const index::ordered_links& young, interval of, stratum_parts& parts,
+                          pace* slow) {
   std::atomic<std::size_t> next{0};
   // The epoch of this opening was never used before, so extents of an earlier try do not pass for these.
   const format::root root = pools_->roots().read();
@@ -220,10 +237,11 @@ void packing::merge_parts(const Engine& engine, const index::ordered_links& youn
       // relaxed: only a work counter
       for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < parts.size();) {
         segment_target target(*pools_, pools_->number_for(number - watchers), seed_start,
-                              {core_->opened().extents_made, core_->opened().packing_bytes}, memory, *how_, slow);
+                              {core_->opened().extents_made, core_->opened().packing_bytes}, memory,
+                              {plan_.extent_bytes, how_}, slow);
         counting_target only_counts(memory);
         auto& to = how_->dry_run ? static_cast<stratum::extent_target&>(only_counts) : target;
-        totals[i] = merge_part(engine, young, of, strata, parts[i], to);
+        totals[i] = merge_part(engine, young, of, parts[i], to);
         parts[i].made = target.made();
       }
     } catch (...) {
@@ -232,11 +250,12 @@ void packing::merge_parts(const Engine& engine, const index::ordered_links& youn
     }
   });
   for (const stratum::merge_totals& t : totals) {
-    report_.records += t.kept;
+    read_ += t.read;
     report_.records_dropped += t.read - t.kept;
     if (how_->dry_run) {
       report_.bytes_written += t.bytes;
       report_.keys += t.keys;
+      report_.records += t.kept;
     }
   }
   for (const key_part& part : parts) {
@@ -246,16 +265,18 @@ void packing::merge_parts(const Engine& engine, const index::ordered_links& youn
 
 template <class Engine>
 stratum::merge_totals packing::merge_part(const Engine& engine, const index::ordered_links& young, interval of,
-                                          std::size_t strata, const key_part& part, stratum::extent_target& target) {
-  generation_records<Engine> first(engine, young, part.from, of.low, of.high);
+                                          const key_part& part, stratum::extent_target& target) {
+  std::optional<generation_records<Engine>> first;
   std::vector<std::unique_ptr<stratum_records>> older;
-  std::vector<stratum::record_source*> sources{&first};
-  for (std::size_t s = 0; s < strata; ++s) {
+  std::vector<stratum::record_source*> sources;
+  if (part.has_young) sources.push_back(&first.emplace(engine, young, part.from, of.low, of.high));
+  for (std::size_t s = part.first_stratum; s < part.end_stratum; ++s) {
     older.push_back(std::make_unique<stratum_records>(*core_, core_->packed()->all()[s], part.from));
     sources.push_back(older.back().get());
   }
   const stratum::kept_versions kept = stratum::kept_versions::all_but(expired_);
-  const bool is_oldest = of.low == 0 && (core_->packed() == nullptr || strata == core_->packed()->all().size());
+  const bool is_oldest =
+      of.low == 0 && (core_->packed() == nullptr || part.end_stratum == core_->packed()->all().size());
   stratum::merge_rule rule{.kept = kept, .is_oldest = is_oldest};
   // what is forgotten was written before the interval of any later stratum
   if (of.low == 0 && !forgotten_.empty()) {
@@ -270,83 +291,121 @@ stratum::merge_totals packing::merge_part(const Engine& engine, const index::ord
 
 void packing::tell_progress() const {
   const std::uint64_t done = done_.load(std::memory_order_relaxed);  // relaxed: as above
-  if (done != 0) how_->on_progress({"packing records", std::min(done, total_), total_, "records"});
+  const std::uint64_t total = before_.read + total_ + plan_.records_left;
+  if (done != 0) how_->on_progress({"packing records", std::min(before_.read + done, total), total, "records"});
 }
 
-compaction_report packing::counted(interval of) {
+void packing::count(interval of) {
   const manifest& now = core_->packing();
   report_.versions_expired = newly_expired_;
   static_cast<void>(merge_all(of, nullptr));
-  report_.strata = report_.strata - merged_strata_ + (report_.records != 0 ? 1 : 0);
+  report_.strata = report_.strata - plan_.end + (report_.records != 0 ? 1 : 0);
   const auto in_granules = [](std::uint64_t bytes) {
     return format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
   };
   // extents, the manifest and the tags; what is before the first segment
   report_.bytes_after = format::first_segment_offset + in_granules(report_.bytes_written) + 2 * format::granule_size;
   if (const stratum::strata* const packed = core_->packed()) {
-    for (std::size_t s = merged_strata_; s < packed->all().size(); ++s) {
+    for (std::size_t s = plan_.end; s < packed->all().size(); ++s) {
       for (std::uint32_t i = packed->all()[s].begin; i < packed->all()[s].end; ++i) {
         report_.bytes_after += in_granules(now.extents[i].size);
       }
     }
   }
   report_.bytes_after = std::min(report_.bytes_after, report_.bytes_before);
-  return report_;
 }
 
-manifest packing::next_manifest(const std::vector<stratum_parts>& made, std::uint32_t era) {
-  const manifest& now = core_->packing();
+manifest packing::next_manifest(const std::vector<stratum_parts>& young, const stratum_parts& range,
+                                std::uint32_t era) {
   manifest next;
   next.era = era;
   next.expired = expired_;
   std::uint32_t stratum = 0;
-  for (const stratum_parts& parts : made) {
-    const std::size_t before = next.extents.size();
-    for (const key_part& part : parts) next.extents.insert(next.extents.end(), part.made.begin(), part.made.end());
-    for (std::size_t i = before; i < next.extents.size(); ++i) next.extents[i].stratum = stratum;
-    if (next.extents.size() != before) ++stratum;
-  }
-  note_beginnings(next);
-  if (const stratum::strata* const packed = core_->packed()) {
-    for (std::size_t s = merged_strata_; s < packed->all().size(); ++s, ++stratum) {
-      const std::uint32_t thins = may_thin(packed->all()[s]) ? format::extent_may_thin : 0;
-      for (std::uint32_t i = packed->all()[s].begin; i < packed->all()[s].end; ++i) {
-        next.extents.push_back(now.extents[i]);
-        next.extents.back().stratum = stratum;
-        next.extents.back().flags |= thins;
-      }
+  for (const stratum_parts& parts : young) {
+    std::vector<format::named_extent> made = extents_of(parts);
+    for (format::named_extent& each : made) each.stratum = stratum;
+    // what this merge has in common with strata that it has not merged yet waits with them
+    if (&parts == &young.back() && plan_.leaves_rest() && !plan_.goes_on) {
+      for (format::named_extent& each : made) each.flags |= format::extent_awaits;
     }
+    if (!made.empty()) ++stratum;
+    next.extents.insert(next.extents.end(), made.begin(), made.end());
   }
+  if (core_->packed() != nullptr) append_unmerged(next, range, stratum);
   const auto strata = open_strata(*pools_, next, 0);  // what was written can be read
   if (strata != nullptr) {
     next.greatest = strata->greatest();
     next.is_compressed = strata->frames() != nullptr;
     report_.strata = strata->all().size();
-    const std::size_t old = core_->packed() == nullptr ? 0 : core_->packed()->all().size() - merged_strata_;
-    for (std::size_t s = 0; s + old < strata->all().size(); ++s) {
-      for (std::uint32_t i = strata->all()[s].begin; i < strata->all()[s].end; ++i) {
-        report_.keys += strata->extent_at(i).header().keys - (strata->goes_on(i) ? 1 : 0);
-      }
-    }
+    count_packed(next, *strata);
   }
   return next;
 }
 
-/// What opening knows of an extent without reading its blocks.
-void packing::note_beginnings(manifest& next) const {
+/// The extents that were made of a stratum, with what opening knows of an extent without reading its blocks.
+std::vector<format::named_extent> packing::extents_of(const stratum_parts& parts) const {
+  std::vector<format::named_extent> all;
   std::unique_ptr<const stratum::extent> before;
-  std::uint32_t stratum = 0;
-  for (format::named_extent& each : next.extents) {
-    if (each.stratum != stratum) before.reset();
-    stratum = each.stratum;
-    auto extent = open_extent(*pools_, each);
-    const stratum::block first = extent->block_at(0);
-    each.first = first.row_at(first.rows_begin(0)).record.stamped;
-    if (before != nullptr) {
-      const stratum::block last = before->block_at(before->blocks() - 1);
-      if (last.key(last.keys() - 1) == first.key(0)) each.flags |= format::extent_goes_on;
+  for (const key_part& part : parts) {
+    for (format::named_extent each : part.made) {
+      auto extent = open_extent(*pools_, each);
+      const stratum::block first = extent->block_at(0);
+      each.first = first.row_at(first.rows_begin(0)).record.stamped;
+      if (before != nullptr) {
+        const stratum::block last = before->block_at(before->blocks() - 1);
+        if (last.key(last.keys() - 1) == first.key(0)) each.flags |= format::extent_goes_on;
+      }
+      before = std::move(extent);
+      all.push_back(each);
     }
-    before = std::move(extent);
+  }
+  return all;
+}
+
+/// The strata of before: those that were not merged, and `range` in the last one of those that were.
+void packing::append_unmerged(manifest& next, const stratum_parts& range, std::uint32_t stratum) const {
+  const stratum::strata& packed = *core_->packed();
+  std::vector<format::named_extent> made = extents_of(range);
+  for (format::named_extent& each : made) each.flags |= plan_.leaves_rest() ? format::extent_replaces : 0;
+  for (std::size_t s = plan_.with_young; s < packed.all().size(); ++s) {
+    const stratum::strata::range& of = packed.all()[s];
+    const bool in_plan = s >= plan_.first && s < plan_.end;
+    const bool takes_range = in_plan && s + 1 == plan_.end;
+    const std::size_t before = next.extents.size();
+    const auto append = [&](format::named_extent each) {
+      each.stratum = stratum;
+      next.extents.push_back(each);
+    };
+    std::uint32_t i = of.begin;
+    const auto append_old = [&](std::uint32_t marks) {
+      format::named_extent each = core_->packing().extents[i];
+      each.flags &= ~(format::extent_awaits | format::extent_replaces);
+      each.flags |= marks;
+      if (may_thin(*core_, expired_, {i, i + 1})) each.flags |= format::extent_may_thin;
+      append(each);
+    };
+    if (in_plan) {
+      for (; i < of.end && packed.extent_at(i).first_key() < plan_.from; ++i) {
+        append_old(plan_.leaves_rest() ? format::extent_replaces : 0);
+      }
+      if (takes_range) std::ranges::for_each(made, append);
+      while (i < of.end && plan_.has(packed.extent_at(i).first_key())) ++i;
+    }
+    for (; i < of.end; ++i) append_old(in_plan ? format::extent_awaits : 0);
+    if (next.extents.size() != before) ++stratum;
+  }
+}
+
+/// What this merge has made, with its changes of before.
+void packing::count_packed(const manifest& next, const stratum::strata& all) {
+  std::unordered_set<link> stayed;
+  for (const format::named_extent& each : core_->packing().extents) {
+    if ((each.flags & format::extent_replaces) == 0) stayed.insert(each.segment);
+  }
+  for (std::uint32_t i = 0; i < all.extents(); ++i) {
+    if (stayed.contains(next.extents[i].segment)) continue;
+    report_.keys += all.extent_at(i).header().keys - (all.goes_on(i) ? 1 : 0);
+    report_.records += all.extent_at(i).header().records;
   }
 }
 

@@ -19,6 +19,7 @@
 #include "pool/manifest/manifest.hpp"
 #include "store/core.hpp"
 #include "store/packed/compacting/pace.hpp"
+#include "store/packed/compacting/plan/merge_plan.hpp"
 #include "store/packed/retention/expiry.hpp"
 #include "store/packed/retention/forgetting.hpp"
 #include "stratum/merge/merge.hpp"
@@ -30,6 +31,30 @@ void check(const compaction_options& how);
 /// What the files take on the device, or in memory.
 [[nodiscard]] std::uint64_t bytes_on_device(const pool_set& pools);
 
+/// Records that a call has read, by all of its changes.
+struct changes_before {
+  bool are_any = false;
+  std::uint64_t read = 0;
+};
+/// Of one durable change.
+struct change_done {
+  compaction_report report;
+  changes_before all;        ///< with this one
+  bool leaves_rest = false;  ///< the call is to go on with the next range of keys
+};
+/// Makes the report of a call's changes that of these and the next one.
+void add_further(compaction_report& to, const compaction_report& next);
+/// Makes all changes of a call: change(changes_before) returns change_done.
+template <class Change>
+[[nodiscard]] compaction_report make_changes(Change&& change) {
+  change_done last = change(changes_before{});
+  compaction_report all = last.report;
+  while (last.leaves_rest) {
+    last = change(last.all);
+    add_further(all, last.report);
+  }
+  return all;
+}
 class packing {
  public:
   packing(const packing&) = delete;
@@ -41,37 +66,48 @@ class packing {
     version low;   ///< not in it
     version high;  ///< in it
   };
+  /// Keys that one thread merges.
   struct key_part {
-    std::string from;
-    std::optional<std::string> to;
-    std::vector<format::named_extent> made;
+    std::string from{};
+    std::optional<std::string> to{};
+    bool has_young = true;
+    std::size_t first_stratum = 0;  ///< those from this one ..
+    std::size_t end_stratum = 0;    ///< .. to before this one
+    std::vector<format::named_extent> made{};
   };
   using stratum_parts = std::vector<key_part>;
+  struct merged {
+    stratum_parts young;  ///< the stratum that has young records
+    stratum_parts range;  ///< what takes the place of extents of the plan's strata
+  };
 
-  packing(store_core& core, const compaction_options& how);
+  packing(store_core& core, const compaction_options& how, changes_before before);
   ~packing() = default;
+  [[nodiscard]] change_done done() const {
+    return {report_, {true, before_.read + read_}, report_.packed && plan_.leaves_rest()};
+  }
+  [[nodiscard]] std::uint64_t records_read() const noexcept { return read_; }
   /// So many records more were merged. From any thread.
   virtual void note_packed_records(std::uint64_t /*records*/) {}
 
+  [[nodiscard]] record_totals young_totals() const;
   [[nodiscard]] std::uint64_t young_records() const;
   /// Which versions expire (A8).
   void decide();
   /// The same by compaction_together, behind decide(). `held`: as versions_in_use().
   void choose_expired(range_list held);
-  /// Strata are merged while they are no more than twice what is merged without them: so their number grows with the
-  /// logarithm of the records, and each record is packed that often. If versions have expired, a stratum's records that
-  /// have a newer one in it count as well: they may go.
   void choose_strata();
   [[nodiscard]] bool is_anything_to_do() const;
-  /// What merging that would leave, without writing it.
-  [[nodiscard]] compaction_report counted(interval of);
-  /// Merges what was chosen with all young records of the interval.
-  [[nodiscard]] stratum_parts merge_all(interval of, pace* slow);
+  /// Reports what merging that would leave, without writing it.
+  void count(interval of);
+  /// Merges all young records of the interval and what was chosen.
+  [[nodiscard]] merged merge_all(interval of, pace* slow);
   /// Makes a stratum of the young records of the interval alone; it has no parts if there are none. `slow` as
   /// merge_all().
   [[nodiscard]] stratum_parts merge_new(interval of, pace* slow);
-  /// The manifest with these strata, youngest first, and those that were not chosen.
-  [[nodiscard]] manifest next_manifest(const std::vector<stratum_parts>& made, std::uint32_t era);
+  /// The manifest with these strata, youngest first, with `range` in its place, and those that were not chosen.
+  [[nodiscard]] manifest next_manifest(const std::vector<stratum_parts>& young, const stratum_parts& range,
+                                       std::uint32_t era);
   /// Of any segment: one of a compaction that a crash cut off may still be there, with an era that must not come again.
   /// No thread makes a segment meanwhile.
   [[nodiscard]] std::uint32_t greatest_era() const;
@@ -87,7 +123,7 @@ class packing {
   pool_set* pools_;
   const compaction_options* how_;
   compaction_report report_;
-  std::size_t merged_strata_ = 0;
+  merge_plan plan_;
   forgotten_keys forgotten_;
   range_list expired_;  // versions, once this is done
   std::uint64_t newly_expired_ = 0;
@@ -96,22 +132,23 @@ class packing {
   bool are_writers_stopped_ = false;
 
  private:
-  [[nodiscard]] bool may_thin(const stratum::strata::range& of) const;
   [[nodiscard]] bool changes_form() const;
   template <class Engine>
   [[nodiscard]] stratum_parts cut_keys(const Engine& engine, unsigned threads) const;
   template <class Engine>
-  void merge_parts(const Engine& engine, const index::ordered_links& young, interval of, std::size_t strata,
-                   stratum_parts& parts, pace* slow);
+  void merge_parts(const Engine& engine, const index::ordered_links& young, interval of, stratum_parts& parts,
+                   pace* slow);
   template <class Engine>
   [[nodiscard]] stratum::merge_totals merge_part(const Engine& engine, const index::ordered_links& young, interval of,
-                                                 std::size_t strata, const key_part& part,
-                                                 stratum::extent_target& target);
+                                                 const key_part& part, stratum::extent_target& target);
+  [[nodiscard]] std::vector<format::named_extent> extents_of(const stratum_parts& parts) const;
+  void append_unmerged(manifest& next, const stratum_parts& range, std::uint32_t stratum) const;
+  void count_packed(const manifest& next, const stratum::strata& all);
   void tell_progress() const;
-  void note_beginnings(manifest& next) const;
 
-  bool merges_thin_strata_ = false;
+  changes_before before_;
   std::uint64_t total_ = 0;
+  std::uint64_t read_ = 0;  // records
   std::atomic<std::uint64_t> done_{0};
 };
 

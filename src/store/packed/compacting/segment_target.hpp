@@ -1,7 +1,7 @@
 // Where a compaction puts the extents that it makes: in segments of their own, or nowhere, if it only counts.
 //
 //   building_room memory;
-//   segment_target target(pools, file, seed_start, {made, written}, memory, how, slow);
+//   segment_target target(pools, file, seed_start, {made, written}, memory, {extent_bytes, &how}, slow);
 //   stratum::merge(sources, rule, range, target);
 //   use(target.made());
 //
@@ -73,22 +73,28 @@ class segment_target final : public stratum::extent_target {
     std::atomic<std::uint32_t>& made;     ///< extents; with `seed_start` it makes seeds that no other extent has
     std::atomic<std::uint64_t>& written;  ///< bytes
   };
+  struct form {
+    std::uint64_t extent_bytes;     ///< about, if less than usual
+    const compaction_options* how;  ///< compression
+  };
   segment_target(pool_set& pools, std::uint16_t file, std::uint32_t seed_start, counts all, building_room& memory,
-                 const compaction_options& how, pace* slow)
+                 const form& made_as, pace* slow)
       : pools_(&pools),
         file_(file),
         seed_start_(seed_start),
         count_(&all.made),
         written_(&all.written),
+        extent_bytes_(made_as.extent_bytes),
         memory_(&memory),
         slow_(slow) {
-    if (how.compression == compression::zstd) frames_.emplace(how.compression_level);
+    if (made_as.how->compression == compression::zstd) frames_.emplace(made_as.how->compression_level);
   }
 
   room begin(std::uint64_t at_least) override {
     // relaxed: only the number matters
     seed_ = crc32c(seed_start_, std::uint64_t{count_->fetch_add(1, std::memory_order_relaxed)});
-    return {memory_->get(std::max(extent_bytes, at_least)), seed_};
+    return {memory_->get(std::max(extent_bytes, at_least)), seed_,
+            extent_bytes_ < extent_bytes ? extent_bytes_ : UINT64_MAX};
   }
   void complete(std::uint64_t size) override {
     std::span<const std::byte> bytes = memory_->get(0).first(size);
@@ -122,6 +128,7 @@ class segment_target final : public stratum::extent_target {
   std::uint32_t seed_start_;
   std::atomic<std::uint32_t>* count_;
   std::atomic<std::uint64_t>* written_;
+  std::uint64_t extent_bytes_;
   building_room* memory_;
   pace* slow_;  // null: as fast as it goes
   std::uint32_t seed_ = 0;
