@@ -214,6 +214,20 @@ def test_of_several_writes_of_a_key_in_one_version_the_last_one_stays(store):
     run("history", store, "passing", code=1)
 
 
+def test_ranges_and_rates_are_told_in_mib(store):
+    filled(store, {b"%04d" % i: b"%d" % i + b"v" * 3_000 for i in range(1_000)})
+    (first,) = lines("compact", store, "--at-once", "1", "--json")
+    run("put", store, "0500", "second")
+    (second,) = lines("compact", store, "--whole", "--at-once", "1", "--limit-rate", "1000", "--json")
+    assert second["strata"] == 1 and second["records"] == 1_001 and second["keys"] == 1_000
+    assert first["bytes_written"] < second["bytes_written"] < 1.1 * first["bytes_written"]
+    assert len(history(store, b"0500")) == 2 and len(items(store)) == 1_000
+    for option in "--at-once", "--limit-rate":
+        refused = run("compact", store, option, str(2**50), code=2)
+        assert option.encode() in refused.stderr and b"more than any device has" in refused.stderr
+        assert option.encode() in run("compact", store, option, "few", code=2).stderr
+
+
 def test_an_empty_store_has_nothing_to_pack(store):
     run("put", store, "key", "value")
     run("load", store + "2", stdin=dump_of(1, []))

@@ -9,6 +9,7 @@
 
 #include "icecore/icecore.hpp"
 #include "pool/manifest/manifest.hpp"
+#include "store/packed/compacting/plan/merge_plan.hpp"
 #include "store/packed/open_strata.hpp"
 #include "support/damaging.hpp"
 #include "support/expect.hpp"
@@ -52,6 +53,7 @@ struct form {
   std::string name;
   index_kind index;
   icecore::compression compression;
+  bool unfinished = false;  ///< a merge by ranges of keys was cut off
   friend void PrintTo(const form& f, std::ostream* out) { *out << f.name; }
 };
 
@@ -64,7 +66,10 @@ class PackedRepair : public ::testing::TestWithParam<form> {
     return o;
   }
   [[nodiscard]] compaction_options packing() const {
-    return {.threads = 1, .compression = GetParam().compression, .on_progress = {}};
+    return {.threads = 1,
+            .bytes_at_once = GetParam().unfinished ? std::uint64_t{6000} : 0,
+            .compression = GetParam().compression,
+            .on_progress = {}};
   }
 
   void put(store& s, const std::string& key, const std::string& value) { held_[key][s.insert(key, value)] = value; }
@@ -72,6 +77,17 @@ class PackedRepair : public ::testing::TestWithParam<form> {
     if (const auto v = s.remove(key)) held_[key][*v] = std::nullopt;
   }
 
+  /// Of a merge by ranges of keys the first ones are done.
+  void leave_unfinished() const {
+    struct cut_off {};
+    int changes = 0;
+    const compaction_options how{
+        .whole = true, .threads = 1, .bytes_at_once = 6000, .on_progress = [&](const progress&) {
+          if (++changes == 3) throw cut_off();
+        }};
+    EXPECT_THROW(static_cast<void>(compact(path_, opening(), how)), cut_off);
+    EXPECT_TRUE(detail::is_unfinished(packing_of()));
+  }
   /// A large stratum, a small one, and what was written since. One history is longer than several blocks.
   void fill() {
     std::mt19937 random(7);
@@ -106,6 +122,7 @@ class PackedRepair : public ::testing::TestWithParam<form> {
     }
     static_cast<void>(compact(path_, opening(), packing()));
     packed_up_to_ = 41;
+    if (GetParam().unfinished) leave_unfinished();
     {
       store s(path_, opening());
       for (unsigned i = 0; i < 300; i += 23) put(s, key(i), value(20));
@@ -171,6 +188,9 @@ class PackedRepair : public ::testing::TestWithParam<form> {
               [&] { return "the tag " + name + " is gone without a word"; });
     }
   }
+
+  /// A bit of the records, and some of each extent's header and fence.
+  void flip_everywhere(int of_each);
 
   [[nodiscard]] manifest packing_of() const {
     options reading;
@@ -313,7 +333,7 @@ TEST_P(PackedRepair, finds_the_blocks_around_a_hole_without_the_fence) {
   EXPECT_FALSE(repaired(flipped(bytes, blocks[5].first + 300, 0)).complete()) << "a block's own checksum decides";
 }
 
-TEST_P(PackedRepair, gives_the_truth_or_says_what_is_lost_wherever_a_bit_is_flipped) {
+void PackedRepair::flip_everywhere(int of_each) {
   fill();
   std::vector<std::size_t> places;
   const std::uint64_t seed = test_seed();
@@ -325,7 +345,7 @@ TEST_P(PackedRepair, gives_the_truth_or_says_what_is_lost_wherever_a_bit_is_flip
   for (int i = 0; i < 60; ++i) places.push_back(filled[random() % filled.size()]);
   const manifest all = packing_of();
   for (const format::named_extent& e : all.extents) {  // headers, the fences' beginnings and ends
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < of_each; ++i) {
       places.push_back(e.segment + random() % 64);
       places.push_back(e.segment + sizeof(format::segment_header) + random() % 256);
       places.push_back(e.segment + sizeof(format::segment_header) + e.size - 1 - random() % 200);
@@ -341,6 +361,12 @@ TEST_P(PackedRepair, gives_the_truth_or_says_what_is_lost_wherever_a_bit_is_flip
     }
   });
 }
+
+TEST_P(PackedRepair, gives_the_truth_or_says_what_is_lost_wherever_a_bit_is_flipped) { flip_everywhere(8); }
+
+class UnfinishedRepair : public PackedRepair {};
+
+TEST_P(UnfinishedRepair, gives_the_truth_or_says_what_is_lost_wherever_a_bit_is_flipped) { flip_everywhere(2); }
 
 TEST_P(PackedRepair, keeps_the_retention_and_what_has_expired) {
   {
@@ -538,6 +564,10 @@ const std::vector<form>& forms() {
 std::string name_of(const ::testing::TestParamInfo<form>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Forms, PackedRepair, ::testing::ValuesIn(forms()), name_of);
+INSTANTIATE_TEST_SUITE_P(Forms, UnfinishedRepair,
+                         ::testing::Values(form{"btree", index_kind::btree, compression::none, true},
+                                           form{"compressed", index_kind::btree, compression::zstd, true}),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Forms, ForgottenRepair, ::testing::ValuesIn(forms()), name_of);
 
 }  // namespace

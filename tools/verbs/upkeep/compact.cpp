@@ -24,6 +24,8 @@ struct compact_arguments {
   bool dry_run = false;
   bool only_if_expiring = false;
   unsigned threads = 0;
+  std::uint64_t mib_at_once = 0;
+  std::uint64_t mib_per_second = 0;
   bool compress = false;
   unsigned level = 3;
   cli::format format = cli::format::table;
@@ -96,6 +98,14 @@ void print_expired(const compaction_report& report, const compact_arguments& a, 
   if (!report.erased) out().line("a process that reads the store keeps the space of what went until it ends");
 }
 
+std::uint64_t bytes_of(const std::string& option, std::uint64_t mib) {
+  constexpr unsigned shift = 20;
+  if (mib > UINT64_MAX >> shift) {
+    throw error(errc::invalid_argument, fmt::format("{}: {} MiB are more than any device has", option, mib));
+  }
+  return mib << shift;
+}
+
 exit_code pack(const compact_arguments& a) {
   const auto start = std::chrono::steady_clock::now();
   progress_bar bar("packing", 0, "records");
@@ -107,6 +117,8 @@ exit_code pack(const compact_arguments& a) {
                          .dry_run = a.dry_run,
                          .only_if_expiring = a.only_if_expiring,
                          .threads = a.threads,
+                         .bytes_per_second = bytes_of("--limit-rate", a.mib_per_second),
+                         .bytes_at_once = bytes_of("--at-once", a.mib_at_once),
                          .on_progress = tell};
   if (a.compress) {
     how.compression = compression::zstd;
@@ -136,6 +148,11 @@ void add_options(verb& to, const std::shared_ptr<compact_arguments>& a, const st
       .needs(compress);
   to.add_flag("--dry-run", a->dry_run, dry_run);
   to.add_option("--threads", a->threads, "Threads; 0: all cores").type_name("N");
+  to.add_option("--limit-rate", a->mib_per_second, "Write at most so many MiB a second; 0: no limit").type_name("MIB");
+  to.add_option("--at-once", a->mib_at_once,
+                "Merge packed records by ranges of keys of about so many MiB, each by a change of its own, which takes "
+                "little more space than that; 0: an eighth if the store has a retention or is large, else all")
+      .type_name("MIB");
   to.add_changing(a->write);
   to.add_format(a->format);
   to.runs([a] { return pack(*a); });

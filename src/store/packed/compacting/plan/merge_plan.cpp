@@ -129,6 +129,7 @@ struct unfinished {
 
 void take_range(merge_plan& plan, const store_core& core, std::string_view from, std::uint64_t bytes) {
   plan.from = from;
+  plan.to.reset();
   plan.bounds = bounds_of(core, plan.first, plan.end, from, bytes);
   if (plan.bounds.empty()) return;
   plan.to = std::move(plan.bounds.front());
@@ -204,14 +205,20 @@ merge_plan plan_merge(const merge_asked& asked) {
       take_range(plan, asked.core, left->from, bytes == 0 ? UINT64_MAX : bytes);
     }
   } else if (bytes != 0 && bytes < packed_bytes) {
-    // The strata that are merged with all of their keys by the first change are a small part.
+    // Strata whose extents end elsewhere are merged with all of their keys by the first change, if they are a small part.
     std::uint64_t at_first = asked.young_records;
-    for (std::size_t s = 0; s < plan.end && !plan.to && at_first <= records / 2; ++s) {
+    std::size_t most = 0;
+    merge_plan best = plan;
+    for (std::size_t s = 0; s < plan.end && at_first <= records / 2 && most < packed_bytes / bytes / 2; ++s) {
       plan.with_young = plan.first = s;
       take_range(plan, asked.core, "", bytes);
+      if (plan.to && plan.bounds.size() + 1 > most) {
+        most = plan.bounds.size() + 1;
+        best = plan;
+      }
       at_first += records_in(*packed, packed->all()[s]);
     }
-    if (!plan.to) plan.with_young = plan.first = plan.end;
+    plan = std::move(best);
   }
   count_records(plan, asked);
   return plan;
