@@ -59,7 +59,9 @@ class copier {
       const link entry = from_->index().find(key);
       if (entry != null_link) done.insert(entry);
       events_ = packed;
-      collect(key, entry, packed.back().record == null_link ? packed.front().record : packed.back().record);
+      // One of them is intact; what is lost may lie on both sides of it.
+      const auto known = std::ranges::find_if(packed, [](const event& e) { return e.record != null_link; });
+      collect(key, entry, known->record);
     });
     detail::for_each_block(*from_, detail::index_part(), [&](const detail::walked_entries& entries) {
       for (const link entry : entries) {

@@ -205,7 +205,8 @@ merge_plan plan_merge(const merge_asked& asked) {
       take_range(plan, asked.core, left->from, bytes == 0 ? UINT64_MAX : bytes);
     }
   } else if (bytes != 0 && bytes < packed_bytes) {
-    // Strata whose extents end elsewhere are merged with all of their keys by the first change, if they are a small part.
+    // Strata whose extents end elsewhere are merged with all of their keys by the first change, if they are a small
+    // part.
     std::uint64_t at_first = asked.young_records;
     std::size_t most = 0;
     merge_plan best = plan;
