@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "icecore/icecore.hpp"
@@ -367,6 +368,20 @@ TEST_P(PackedRepair, gives_the_truth_or_says_what_is_lost_wherever_a_bit_is_flip
 class UnfinishedRepair : public PackedRepair {};
 
 TEST_P(UnfinishedRepair, gives_the_truth_or_says_what_is_lost_wherever_a_bit_is_flipped) { flip_everywhere(2); }
+
+/// Then neither the extent nor its neighbours say which versions are lost.
+TEST_P(UnfinishedRepair, says_what_is_lost_where_a_header_and_a_block_are_damaged) {
+  fill();
+  const manifest all = packing_of();
+  std::vector<std::size_t> extents(all.extents.size());
+  std::iota(extents.begin(), extents.end(), 0U);
+  for_each_place(extents, [&](std::size_t number) {
+    const std::size_t begin = all.extents[number].segment + sizeof(format::segment_header);
+    std::string bytes = flipped(sound_, begin + 16, 1);
+    for (std::size_t at = begin + 128; at + 512 < begin + all.extents[number].size; at += 512) bytes[at] ^= 1;
+    static_cast<void>(repaired(bytes));
+  });
+}
 
 TEST_P(PackedRepair, keeps_the_retention_and_what_has_expired) {
   {
