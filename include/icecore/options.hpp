@@ -362,6 +362,7 @@ struct repair_report {
   std::uint64_t tags = 0;                 ///< named or timed tags copied to the new store
   std::uint64_t queries = 0;              ///< kept queries of the new store, which start anew
   std::uint64_t feeds = 0;                ///< kept feeds of the new store, which go on
+  std::uint64_t holds = 0;                ///< versions that the new store holds by name
   version clock = 0;                      ///< the open version of both stores
   /// Whether the new store holds everything that the old one did.
   [[nodiscard]] bool complete() const noexcept { return losses.empty(); }

@@ -58,7 +58,7 @@ constexpr std::uint64_t round_bytes_at_once = last_bytes_max / 8;
 /// Each two records that a round packs let one be written.
 constexpr std::uint64_t records_for_each = 2;
 
-/// A query or a feed needs a version that was about to expire.
+/// A query, a feed or a hold needs a version that was about to expire.
 struct decision_is_old {};
 
 class live_packing final : packing {
@@ -280,7 +280,7 @@ class live_packing final : packing {
       }
     }
   }
-  /// Queries and feeds that were made since the decision may need what was about to expire.
+  /// Queries, feeds and holds that were made since the decision may need what was about to expire.
   void require_decision(version high) const {
     if (newly_expired_ == 0) return;
     for (const version_range& held : versions_in_use(*pools_, store_->shared->queries, high)) {
@@ -412,9 +412,10 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
       return work->run();
     } catch (const decision_is_old&) {
       if (n == tries) {
-        raise(errc::query_busy,
-              "{}: queries and feeds that need versions that are about to expire are made all the time; try again",
-              pool->file().path().native());
+        raise(
+            errc::query_busy,
+            "{}: queries, feeds and holds that need versions that are about to expire are made all the time; try again",
+            pool->file().path().native());
       }
     }
   }
