@@ -241,7 +241,7 @@ class Statistics:
     pins: int  #: values, views, snapshots and iterators of this process that keep memory mapped
     oldest_pin: int | None  #: the version that was open when the oldest of them was made, or an earlier one
     oldest_pin_seconds: float  #: at most so long ago
-    oldest_held: int | None  #: the oldest version that a kept query or a kept feed needs
+    oldest_held: int | None  #: the oldest version that a kept query, a kept feed or a hold needs
     given_bytes: int  #: keys and values of the writes since the store was opened
     written_bytes: int  #: to the file by these, and by compactions since then
     write_amplification: float  #: ``written_bytes`` for each of ``given_bytes``; 0 if nothing was given

@@ -52,7 +52,8 @@ bool query_catalog::is_of_lost_version(link head) const noexcept {
 query_catalog& query_catalog::of(const store_core& core) {
   if (core.beside_writer()) {
     raise(errc::read_only,
-          "{}: another process writes the store: its kept queries can be read there, or by a process that is attached "
+          "{}: another process writes the store: its kept queries, feeds and holds can be read there, or by a process "
+          "that is attached "
           "to it (options::shared_as)",
           core.the_pool().file().path().native());
   }
