@@ -253,6 +253,9 @@ int icecore_refresh(icecore_store* store, icecore_version* version);
 
 /* ---- Tags and versions ------------------------------------------------------------------------------------------ */
 
+/* In the place of a version that is to be read or held: the newest closed one. */
+#define ICECORE_VERSION_PRESENT UINT64_MAX
+
 /* A tag time of "now". */
 #define ICECORE_TIME_NOW INT64_MIN
 
