@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "query/kept/catalog.hpp"
+#include "store/core.hpp"
 #include "support/held_store.hpp"
 
 namespace icecore::testing {
@@ -279,6 +283,46 @@ TEST_F(Held, a_compaction_that_had_decided_before_the_call_decides_anew) {
   EXPECT_EQ(content_of(s.at(4)), expected(4));
   expect_error(errc::version_expired, "has expired", [&] { s.hold_version("five", 5); });
   EXPECT_EQ(names_of(s), std::vector<std::string>{"four"});
+}
+
+TEST_F(Held, a_compaction_that_ends_before_the_hold_is_made_leaves_none) {
+  store s(path_, how_);
+  fill(s, 9);
+  s.set_retention({.newest = 1});
+  auto& catalog = detail::query_catalog::of(s.core());
+  std::atomic<bool> begins{false};
+  std::thread holding;
+  {
+    const std::scoped_lock waits(catalog.mutex());
+    holding = std::thread([&] {
+      begins = true;
+      expect_error(errc::version_expired, "has expired", [&] { s.hold_version("four", 4); });
+    });
+    while (!begins) std::this_thread::yield();
+    std::this_thread::sleep_for(100ms);  // it has found the version, and waits to make the hold
+    static_cast<void>(s.compact());
+  }
+  holding.join();
+  EXPECT_TRUE(s.held_versions().empty());
+  EXPECT_TRUE(s.verify().ok());
+}
+
+TEST_F(Held, a_release_counts_though_its_space_is_not_free_yet) {
+  store s(path_, how_);
+  fill(s, 9);
+  query q = s.start({.name = "q", .at = 9, .where = filter("true")});
+  q.run();
+  s.hold_version("four", 4);
+  s.set_retention({.newest = 1});
+  query_rows rows = q.results();
+  auto row = rows.begin();  // as long as somebody reads rows no space of queries is given back
+  ASSERT_FALSE(row == rows.end());
+  s.release_version("four");
+  EXPECT_TRUE(s.held_versions().empty());
+  static_cast<void>(s.compact());
+  expect_expired(s, 4);
+  s.hold_version("four", 9);
+  EXPECT_EQ(s.held_versions().size(), 1U);
 }
 
 TEST_F(Held, threads_that_hold_while_others_compact_find_the_version_or_are_told) {

@@ -6,12 +6,13 @@
 namespace icecore::python {
 namespace {
 
-named_values compact(cluster_object& self, bool whole, bool dry_run, unsigned threads, int compression, int level,
-                     std::uint64_t bytes_per_second, progress_like on_progress) {
+named_values compact(cluster_object& self, bool whole, bool dry_run, bool only_if_expiring, unsigned threads,
+                     int compression, int level, std::uint64_t bytes_per_second, progress_like on_progress) {
   const std::shared_ptr<cluster_session> owner = self.owner;
   progress_adapter progress(on_progress);
   const compaction_options how{.whole = whole,
                                .dry_run = dry_run,
+                               .only_if_expiring = only_if_expiring,
                                .threads = threads,
                                .bytes_per_second = bytes_per_second,
                                .compression = static_cast<icecore::compression>(compression),
@@ -33,8 +34,8 @@ named_values forget(cluster_object& self, many_bytes_like keys, many_bytes_like 
 
 void bind_cluster_upkeep(cluster_class& cluster) {
   cluster
-      .def("_compact", compact, nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"), nb::arg("compression"),
-           nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+      .def("_compact", compact, nb::arg("whole"), nb::arg("dry_run"), nb::arg("only_if_expiring"), nb::arg("threads"),
+           nb::arg("compression"), nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
       .def("_forget", forget, nb::arg("keys"), nb::arg("prefixes"), nb::arg("note"))
       .def("_retention_dict",
            [](cluster_object& self) -> named_values {
