@@ -53,3 +53,10 @@ def prefixes_wanted(prefixes: Iterable[BytesLike]) -> Iterable[BytesLike]:
     if isinstance(prefixes, (str, bytes, bytearray, memoryview)) or not isinstance(prefixes, Iterable):
         raise TypeError(f"prefixes must be a list or the like of prefixes, not {type(prefixes).__name__}")
     return prefixes
+
+
+def hold_name(given: object) -> bytes:
+    """The same for ``hold`` and ``release``."""
+    if not isinstance(given, str):
+        raise TypeError(f"a hold's name must be a str, not {type(given).__name__}")
+    return checks.stored_text(given, "a hold's name")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native, checks
 from .history import Diff, History
-from .compaction_arguments import retention_wanted
+from .compaction_arguments import hold_name, retention_wanted
 from .information import Hold, Retention, Tag, Tags
 from .metrics import note_with
 from .snapshot import Snapshot
@@ -217,7 +217,7 @@ class VersionedStore(_native.Store, VersionNames):
         empty or has more than 65,535 bytes, and in an attached process unless every write is durable by itself,
         TypeError, NoSpaceError, ReadOnlyError and ClosedError.
         """
-        return self._hold_version(_hold_name(name), None if at is None else self._version_of(at))
+        return self._hold_version(hold_name(name), None if at is None else self._version_of(at))
 
     def release(self, name: str) -> None:
         """Ends the hold of this name, durably: the next compaction may let its version expire.
@@ -229,7 +229,7 @@ class VersionedStore(_native.Store, VersionNames):
 
         Raises NoSuchQueryError, DamagedError, TypeError, ReadOnlyError and ClosedError.
         """
-        self._release_version(_hold_name(name))
+        self._release_version(hold_name(name))
 
     def holds(self) -> list[Hold]:
         """The versions that are held, in their order.
@@ -283,9 +283,3 @@ def _label(given: object, what: str) -> bytes:
     if not isinstance(given, str):
         raise TypeError(f"a tag's {what} must be a str, not {type(given).__name__}")
     return checks.stored_text(given, f"a tag's {what}")
-
-
-def _hold_name(given: object) -> bytes:
-    if not isinstance(given, str):
-        raise TypeError(f"a hold's name must be a str, not {type(given).__name__}")
-    return checks.stored_text(given, "a hold's name")

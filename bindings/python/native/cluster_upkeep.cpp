@@ -1,4 +1,8 @@
 // Packing the stores of all ranks of a cluster, and which versions they keep.
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
 #include "arguments.hpp"
 #include "cluster_objects.hpp"
 #include "upkeep.hpp"
@@ -23,6 +27,20 @@ named_values compact(cluster_object& self, bool whole, bool dry_run, bool only_i
   return dict_of(done);
 }
 
+icecore::version hold_version(cluster_object& self, const nb::bytes& name, std::optional<icecore::version> at) {
+  const std::string of(name.c_str(), name.size());
+  return run(*self.owner, [&](icecore::cluster& used) { return used.hold_version(of, at); });
+}
+
+void release_version(cluster_object& self, const nb::bytes& name) {
+  const std::string of(name.c_str(), name.size());
+  run(*self.owner, [&](icecore::cluster& used) { used.release_version(of); });
+}
+
+any_list held_tuples(cluster_object& self) {
+  return tuples_of(run(*self.owner, [](icecore::cluster& used) { return used.held_versions(); }));
+}
+
 named_values forget(cluster_object& self, many_bytes_like keys, many_bytes_like prefixes, const nb::bytes& note) {
   const std::string why(note.c_str(), note.size());
   const forget_request what{
@@ -36,6 +54,9 @@ void bind_cluster_upkeep(cluster_class& cluster) {
   cluster
       .def("_compact", compact, nb::arg("whole"), nb::arg("dry_run"), nb::arg("only_if_expiring"), nb::arg("threads"),
            nb::arg("compression"), nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+      .def("_hold_version", hold_version, nb::arg("name"), nb::arg("at").none())
+      .def("_release_version", release_version, nb::arg("name"))
+      .def("_held_tuples", held_tuples)
       .def("_forget", forget, nb::arg("keys"), nb::arg("prefixes"), nb::arg("note"))
       .def("_retention_dict",
            [](cluster_object& self) -> named_values {

@@ -268,12 +268,7 @@ any_list held_tuples(store_object& self) {
     const without_gil released(*self.owner);
     found = used.held_versions();
   }
-  nb::list all;
-  for (const held_version& each : found) {
-    const auto created = std::chrono::duration_cast<std::chrono::nanoseconds>(each.created.time_since_epoch());
-    all.append(nb::make_tuple(new_text(each.name), each.version, created.count()));
-  }
-  return all;
+  return tuples_of(found);
 }
 
 named_values forget(store_object& self, many_bytes_like keys, many_bytes_like prefixes, const nb::bytes& note) {
