@@ -88,6 +88,9 @@ class live_packing final : packing {
     range_list held;
     {
       query_space queries(*pools_, store_->shared->queries);
+      // What a process that was killed before this opening has stored of a release may be in the caches alone: nothing
+      // expires by it before it is durable.
+      if (queries.ever_used()) queries.finish();
       const recovering_lock no_query = queries.hold();
       decide();
       if (how_->together != nullptr) held = in_order(versions_in_use(*pools_, store_->shared->queries, low));
