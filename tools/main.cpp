@@ -24,6 +24,7 @@ void add_verbs(command_line& line) {
   add_reindex_verb(line);
   add_compaction_verbs(line);
   add_retention_verbs(line);
+  add_hold_verbs(line);
   add_checkpoint_verb(line);
   add_dump_verb(line);
   add_load_verb(line);

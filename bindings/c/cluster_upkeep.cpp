@@ -4,22 +4,17 @@
 
 using namespace icecore::c;
 
-extern "C" {
+namespace {
 
-int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
-                            uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
-                            icecore_compaction_report* report) {
+/// `level`: 0, or that of zstd.
+int compact(const char* function, icecore_cluster* cluster, icecore::compaction_options how, int level,
+            icecore_compaction_report* report) {
   return guarded([&] {
-    require(cluster, "icecore_cluster_compact", "cluster");
+    require(cluster, function, "cluster");
     if (report != nullptr) {
-      require_result(report, "icecore_cluster_compact");
+      require_result(report, function);
       write_structure(report, icecore_compaction_report{});
     }
-    icecore::compaction_options how{.whole = whole != 0,
-                                    .dry_run = dry_run != 0,
-                                    .threads = threads,
-                                    .bytes_per_second = bytes_per_second,
-                                    .on_progress = progress_of(on_progress, progress_context)};
     if (level != 0) {
       how.compression = icecore::compression::zstd;
       how.compression_level = level;
@@ -27,6 +22,35 @@ int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, un
     const icecore::compaction_report done = cluster->cluster.compact(how);
     if (report != nullptr) write_structure(report, report_of(done));
   });
+}
+
+}  // namespace
+
+extern "C" {
+
+int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
+                            uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+                            icecore_compaction_report* report) {
+  return compact("icecore_cluster_compact", cluster,
+                 {.whole = whole != 0,
+                  .dry_run = dry_run != 0,
+                  .threads = threads,
+                  .bytes_per_second = bytes_per_second,
+                  .on_progress = progress_of(on_progress, progress_context)},
+                 level, report);
+}
+
+int icecore_cluster_expire(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
+                           uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+                           icecore_compaction_report* report) {
+  return compact("icecore_cluster_expire", cluster,
+                 {.whole = whole != 0,
+                  .dry_run = dry_run != 0,
+                  .only_if_expiring = true,
+                  .threads = threads,
+                  .bytes_per_second = bytes_per_second,
+                  .on_progress = progress_of(on_progress, progress_context)},
+                 level, report);
 }
 
 int icecore_cluster_set_retention(icecore_cluster* cluster, const icecore_retention* retention) {
@@ -41,6 +65,35 @@ int icecore_cluster_get_retention(icecore_cluster* cluster, icecore_retention* r
     require(cluster, "icecore_cluster_get_retention", "cluster");
     require_result(retention, "icecore_cluster_get_retention");
     write_structure(retention, retention_in_c(cluster->cluster.retention()));
+  });
+}
+
+int icecore_cluster_hold_version(icecore_cluster* cluster, const void* name, size_t name_size, icecore_version at,
+                                 icecore_version* held) {
+  if (held != nullptr) *held = 0;
+  return guarded([&] {
+    constexpr auto function = "icecore_cluster_hold_version";
+    require(cluster, function, "cluster");
+    const std::optional<icecore_version> version = at == ICECORE_VERSION_PRESENT ? std::nullopt : std::optional(at);
+    const icecore_version found = cluster->cluster.hold_version(view(name, name_size, function, "name"), version);
+    if (held != nullptr) *held = found;
+  });
+}
+
+int icecore_cluster_release_version(icecore_cluster* cluster, const void* name, size_t name_size) {
+  return guarded([&] {
+    constexpr auto function = "icecore_cluster_release_version";
+    require(cluster, function, "cluster");
+    cluster->cluster.release_version(view(name, name_size, function, "name"));
+  });
+}
+
+int icecore_cluster_held_versions(const icecore_cluster* cluster, icecore_holds** holds) {
+  if (holds != nullptr) *holds = nullptr;
+  return guarded([&] {
+    require(cluster, "icecore_cluster_held_versions", "cluster");
+    require(holds, "icecore_cluster_held_versions", "holds");
+    *holds = new icecore_holds(cluster->cluster.held_versions());
   });
 }
 

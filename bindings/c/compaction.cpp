@@ -22,6 +22,28 @@ int compact(const char* function, const char* path, const icecore_options* optio
   });
 }
 
+/// The same of an open store.
+int compact(const char* function, icecore_store* store, const icecore::compaction_options& how,
+            icecore_compaction_report* report) {
+  return guarded([&] {
+    require(store, function, "store");
+    if (report != nullptr) {
+      require_result(report, function);
+      write_structure(report, icecore_compaction_report{});
+    }
+    const icecore::compaction_report done = store->store.compact(how);
+    if (report != nullptr) write_structure(report, report_of(done));
+  });
+}
+
+/// `level`: 0, or that of zstd.
+icecore::compaction_options compressed(icecore::compaction_options how, int level) {
+  if (level == 0) return how;
+  how.compression = icecore::compression::zstd;
+  how.compression_level = level;
+  return how;
+}
+
 }  // namespace
 
 extern "C" {
@@ -48,23 +70,40 @@ int icecore_compact_compressed(const char* path, const icecore_options* options,
 int icecore_compact_open(icecore_store* store, int whole, unsigned threads, int level, uint64_t bytes_per_second,
                          icecore_progress_function on_progress, void* progress_context,
                          icecore_compaction_report* report) {
-  return guarded([&] {
-    require(store, "icecore_compact_open", "store");
-    if (report != nullptr) {
-      require_result(report, "icecore_compact_open");
-      write_structure(report, icecore_compaction_report{});
-    }
-    icecore::compaction_options how{.whole = whole != 0,
-                                    .threads = threads,
-                                    .bytes_per_second = bytes_per_second,
-                                    .on_progress = progress_of(on_progress, progress_context)};
-    if (level != 0) {
-      how.compression = icecore::compression::zstd;
-      how.compression_level = level;
-    }
-    const icecore::compaction_report done = store->store.compact(how);
-    if (report != nullptr) write_structure(report, report_of(done));
-  });
+  return compact("icecore_compact_open", store,
+                 compressed({.whole = whole != 0,
+                             .threads = threads,
+                             .bytes_per_second = bytes_per_second,
+                             .on_progress = progress_of(on_progress, progress_context)},
+                            level),
+                 report);
+}
+
+int icecore_expire(const char* path, const icecore_options* options, int whole, int dry_run, unsigned threads,
+                   int level, icecore_progress_function on_progress, void* progress_context,
+                   icecore_compaction_report* report) {
+  return compact("icecore_expire", path, options,
+                 compressed({.whole = whole != 0,
+                             .dry_run = dry_run != 0,
+                             .only_if_expiring = true,
+                             .threads = threads,
+                             .on_progress = progress_of(on_progress, progress_context)},
+                            level),
+                 report);
+}
+
+int icecore_expire_open(icecore_store* store, int whole, int dry_run, unsigned threads, int level,
+                        uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+                        icecore_compaction_report* report) {
+  return compact("icecore_expire_open", store,
+                 compressed({.whole = whole != 0,
+                             .dry_run = dry_run != 0,
+                             .only_if_expiring = true,
+                             .threads = threads,
+                             .bytes_per_second = bytes_per_second,
+                             .on_progress = progress_of(on_progress, progress_context)},
+                            level),
+                 report);
 }
 
 int icecore_pause_compaction(icecore_store* store) {

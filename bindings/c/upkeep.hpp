@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "icecore/compaction.hpp"
@@ -92,3 +93,18 @@ void forget(const given_keys& keys, const given_keys& prefixes, std::string_view
 }
 
 }  // namespace icecore::c
+
+/// The list that icecore_holds_close() frees.
+struct icecore_holds {
+  explicit icecore_holds(std::vector<icecore::held_version> from) : held(std::move(from)) {
+    all.reserve(held.size());
+    for (const icecore::held_version& each : held) {
+      const auto created = std::chrono::duration_cast<std::chrono::nanoseconds>(each.created.time_since_epoch());
+      all.push_back({icecore::c::bytes(std::string_view(each.name)), each.version, created.count()});
+    }
+  }
+
+  std::vector<icecore::held_version> held;
+  std::vector<icecore_hold> all;  // with views into these
+  std::size_t next = 0;
+};

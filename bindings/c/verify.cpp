@@ -68,6 +68,7 @@ struct owned_repair_report : icecore_repair_report {
     clock = report.clock;
     queries = report.queries;
     feeds = report.feeds;
+    holds = report.holds;
   }
   owned_repair_report(const owned_repair_report&) = delete;
   owned_repair_report& operator=(const owned_repair_report&) = delete;

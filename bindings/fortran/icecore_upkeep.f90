@@ -94,6 +94,15 @@ module icecore_upkeep
       type(c_funptr), value :: on_progress
       type(compaction_report_c), intent(inout) :: told
     end function
+    integer(c_int) function c_expire(path, options, whole, dry_run, threads, level, on_progress, context, told) &
+      bind(c, name='icecore_expire')
+      import :: c_int, c_char, c_ptr, c_funptr, compaction_report_c
+      character(kind=c_char), intent(in) :: path(*)
+      type(c_ptr), value :: options, context
+      integer(c_int), value :: whole, dry_run, threads, level
+      type(c_funptr), value :: on_progress
+      type(compaction_report_c), intent(inout) :: told
+    end function
     integer(c_int) function c_compact_dry_run(path, options, whole, threads, told) bind(c, name='icecore_compact_dry_run')
       import :: c_int, c_char, c_ptr, compaction_report_c
       character(kind=c_char), intent(in) :: path(*)
@@ -107,17 +116,18 @@ contains
 
   ! Packs the store at `path`, which nobody may have open: its versions lie side by side in the order of keys then, and
   ! those that its retention does not keep expire. `whole` packs once more what is packed already. `dry_run` only counts
-  ! what would go. `compression_level`, from 1 to 19, compresses what is packed now. `threads`: 0 for all cores.
-  subroutine icecore_compact(path, told, whole, dry_run, threads, compression_level, stat, message)
+  ! what would go. `only_if_expiring`: nothing is packed unless versions expire. `compression_level`, from 1 to 19,
+  ! compresses what is packed now. `threads`: 0 for all cores.
+  subroutine icecore_compact(path, told, whole, dry_run, only_if_expiring, threads, compression_level, stat, message)
     character(len=*), intent(in) :: path
     type(icecore_compaction_report), intent(out), optional :: told
-    logical, intent(in), optional :: whole, dry_run
+    logical, intent(in), optional :: whole, dry_run, only_if_expiring
     integer, intent(in), optional :: threads, compression_level
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: message
     type(compaction_report_c) :: done
-    integer(c_int) :: code, all_of_it, side_by_side
-    logical :: only_counts
+    integer(c_int) :: code, all_of_it, side_by_side, level
+    logical :: only_counts, only_expires
 
     if (scan(path, c_null_char) /= 0) then
       call report(int(ICECORE_INVALID_ARGUMENT, c_int), stat, message, 'a path may not hold char(0)')
@@ -127,6 +137,10 @@ contains
     if (present(whole)) all_of_it = merge(1, 0, whole)
     only_counts = .false.
     if (present(dry_run)) only_counts = dry_run
+    only_expires = .false.
+    if (present(only_if_expiring)) only_expires = only_if_expiring
+    level = 0
+    if (present(compression_level)) level = int(compression_level, c_int)
     side_by_side = 0
     if (present(threads)) side_by_side = int(threads, c_int)
     if (side_by_side < 0) then
@@ -134,11 +148,14 @@ contains
       return
     end if
     done%struct_size = c_sizeof(done)
-    if (only_counts) then
+    if (only_expires) then
+      code = c_expire(trim(path) // c_null_char, c_null_ptr, all_of_it, merge(1_c_int, 0_c_int, only_counts), &
+                      side_by_side, level, c_null_funptr, c_null_ptr, done)
+    else if (only_counts) then
       code = c_compact_dry_run(trim(path) // c_null_char, c_null_ptr, all_of_it, side_by_side, done)
     else if (present(compression_level)) then
       code = c_compact_compressed(trim(path) // c_null_char, c_null_ptr, all_of_it, side_by_side, &
-                                  int(compression_level, c_int), c_null_funptr, c_null_ptr, done)
+                                  level, c_null_funptr, c_null_ptr, done)
     else
       code = c_compact(trim(path) // c_null_char, c_null_ptr, all_of_it, side_by_side, c_null_funptr, c_null_ptr, done)
     end if

@@ -8,10 +8,11 @@
 //   c.close();
 //
 // Collective: the constructor, close() and the destructor, barrier, tag, consistency(mode), protect, checkpoint,
-//   restore, compact, set_retention, retention, forget, what starts, finds and drops kept queries, and a snapshot's
-//   extract, stream and find_by_broadcast. Every rank calls them, in the same order, one thread of each rank at a time.
-//   An error on one rank is thrown on all, and names the rank. Ranks that call different collective functions all get
-//   errc::mpi, and the cluster can then only be closed. Any rank alone may call everything else.
+//   restore, compact, set_retention, retention, hold_version, release_version, forget, what starts, finds and drops
+//   kept queries, and a snapshot's extract, stream and find_by_broadcast. Every rank calls them, in the same order, one
+//   thread of each rank at a time. An error on one rank is thrown on all, and names the rank. Ranks that call different
+//   collective functions all get errc::mpi, and the cluster can then only be closed. Any rank alone may call everything
+//   else.
 // Failures: a rank that fails where others wait for it (no memory for a request, a failed MPI call, an exception on
 //   this rank only) notifies all: every wait and every later call ends with errc::rank_failed, which names it. Only
 //   close() is still useful.
@@ -277,9 +278,9 @@ class cluster {
   /// the same `whole`, `dry_run`, `only_if_expiring` and compression). All ranks close the open version at one instant
   /// at the beginning and at the end, if anything was written in it; writers wait meanwhile, at the end for what was
   /// written since the beginning to be packed. A version expires on all ranks or on none, as the retention says: it
-  /// must be held by no query or feed of any rank. The report has the sums of all ranks; `up_to` and `writers_stopped`
-  /// are the least and the longest. Progress is that of this rank. All up to `up_to` is durable. If one rank fails, all
-  /// throw its error; each store is whole, packed or not, and the next call does the rest.
+  /// must be needed by no query, feed or hold of any rank. The report has the sums of all ranks; `up_to` and
+  /// `writers_stopped` are the least and the longest. Progress is that of this rank. All up to `up_to` is durable. If
+  /// one rank fails, all throw its error; each store is whole, packed or not, and the next call does the rest.
   compaction_report compact(const compaction_options& how = {});
 
   /// Sets which closed versions compact() keeps from now on (retention.hpp), by the tags of the cluster (collective;
@@ -287,6 +288,16 @@ class cluster {
   void set_retention(const icecore::retention& which);
   /// As it was last set (collective). errc::damaged if that cannot be read any more: set it again.
   [[nodiscard]] icecore::retention retention();
+
+  /// Holds a closed version on all ranks, by a name, as store::hold_version() (collective; all pass the same). Without
+  /// a version the open one is closed as by tag(). No rank writes meanwhile. The version and the holds are durable when
+  /// it returns. If one rank fails, all throw its error, and none holds it.
+  version hold_version(std::string_view name, std::optional<version> at = {});
+  /// Ends the hold of this name on all ranks (collective). errc::no_such_query if no rank has it.
+  void release_version(std::string_view name);
+  /// The holds of all ranks, as this rank's store has them. A crash amid hold_version() may leave one on some ranks: it
+  /// keeps the version, and the next hold_version() of that name, or release_version(), takes it away.
+  [[nodiscard]] std::vector<held_version> held_versions() const;
 
   /// Removes keys on the ranks that own them, and has the next compact() erase them from all versions on all ranks:
   /// forgetting.hpp (collective; all pass the same). No rank writes meanwhile. A tag of the cluster says so unless the

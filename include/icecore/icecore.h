@@ -253,6 +253,9 @@ int icecore_refresh(icecore_store* store, icecore_version* version);
 
 /* ---- Tags and versions ------------------------------------------------------------------------------------------ */
 
+/* In the place of a version that is to be read or held: the newest closed one. */
+#define ICECORE_VERSION_PRESENT UINT64_MAX
+
 /* A tag time of "now". */
 #define ICECORE_TIME_NOW INT64_MIN
 
@@ -513,7 +516,7 @@ typedef struct icecore_statistics {
   uint64_t waiting_bytes;         /* of garbage_bytes, what pins or readers beside the process hold */
   icecore_version oldest_pin;     /* open when the oldest of the pins was taken, or earlier; 0: there is none */
   double oldest_pin_seconds;      /* at most so long ago */
-  int is_any_held;                /* not 0: a kept query or a kept feed needs versions */
+  int is_any_held;                /* not 0: a kept query, a kept feed or a hold needs versions */
   icecore_version oldest_held;    /* the oldest of these */
   uint64_t given_bytes;           /* keys and values of the writes since the store was opened */
   uint64_t written_bytes;         /* to the file by these, and by compactions since then */

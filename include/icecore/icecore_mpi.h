@@ -287,10 +287,22 @@ int icecore_cluster_barrier(icecore_cluster* cluster, int level);
 int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
                             uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
                             icecore_compaction_report* report);
+/* The same, but nothing is packed unless versions expire (icecore_expire()). */
+int icecore_cluster_expire(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
+                           uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+                           icecore_compaction_report* report);
 /* Which closed versions icecore_cluster_compact() keeps, by the tags of the cluster, on all ranks alike: reading the
  * others is ICECORE_VERSION_EXPIRED from then on. As icecore_set_retention(); both are collective. */
 int icecore_cluster_set_retention(icecore_cluster* cluster, const icecore_retention* retention);
 int icecore_cluster_get_retention(icecore_cluster* cluster, icecore_retention* retention);
+
+/* Holds a closed version, or ICECORE_VERSION_PRESENT, on all ranks, as icecore_hold_version(), and ends that; both are
+ * collective, and all ranks pass the same. icecore_holds_close() releases the list, which is this rank's; any rank may
+ * ask for it alone. */
+int icecore_cluster_hold_version(icecore_cluster* cluster, const void* name, size_t name_size, icecore_version at,
+                                 icecore_version* held);
+int icecore_cluster_release_version(icecore_cluster* cluster, const void* name, size_t name_size);
+int icecore_cluster_held_versions(const icecore_cluster* cluster, icecore_holds** holds);
 
 /* Removes keys on the ranks that own them, and has the next icecore_cluster_compact() erase them from all versions, as
  * icecore_forget() (collective; all ranks pass the same). No rank writes meanwhile. `report`, which may be NULL, has

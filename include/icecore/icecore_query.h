@@ -171,9 +171,6 @@ enum icecore_query_state {
   ICECORE_QUERY_CANCELLED = 5 /* it will not go on; its rows stay */
 };
 
-/* The version of a query that is to read the present. */
-#define ICECORE_VERSION_PRESENT UINT64_MAX
-
 enum icecore_aggregate {
   ICECORE_COUNT = 1, /* values that are not null */
   ICECORE_SUM = 2,

@@ -82,6 +82,7 @@ typedef struct icecore_repair_report {
   icecore_version clock; /* the open version of both stores */
   uint64_t queries;      /* kept queries of the new store, which start anew */
   uint64_t feeds;        /* kept feeds of the new store, which go on */
+  uint64_t holds;        /* versions that the new store holds by name */
 } icecore_repair_report;
 
 /* Writes everything intact of the store file `damaged` to a new store at `repaired` and does not change `damaged`.
@@ -136,8 +137,19 @@ int icecore_resume_compaction(icecore_store* store);
 int icecore_compact_dry_run(const char* path, const icecore_options* options, int whole, unsigned threads,
                             icecore_compaction_report* report);
 
+/* As icecore_compact() and icecore_compact_open(), but packs only if versions expire, or have expired and strata that
+ * are packed once more may have records of theirs; else nothing is packed, and a store that is closed stays as it is.
+ * `level`: 0, or that of zstd, 1 to 19. `dry_run`, if not 0, only counts: the closed store is opened for reading then.
+ */
+int icecore_expire(const char* path, const icecore_options* options, int whole, int dry_run, unsigned threads,
+                   int level, icecore_progress_function on_progress, void* progress_context,
+                   icecore_compaction_report* report);
+int icecore_expire_open(icecore_store* store, int whole, int dry_run, unsigned threads, int level,
+                        uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+                        icecore_compaction_report* report);
+
 /* Which closed versions stay when the store is compacted: those that any field wants; all, if none wants any. The
- * newest one, and what kept queries and feeds need, always stay. retention.hpp says more. */
+ * newest one, and what kept queries, feeds and holds need, always stay. retention.hpp says more. */
 typedef struct icecore_retention {
   size_t struct_size;
   int tagged;                    /* not 0: versions that have a tag with a name, a note or a time */
@@ -153,6 +165,31 @@ int icecore_set_retention(icecore_store* store, const icecore_retention* retenti
 int icecore_get_retention(const icecore_store* store, icecore_retention* retention);
 /* *expired is 1 if a compaction gave the version up: reading it is ICECORE_VERSION_EXPIRED. */
 int icecore_is_expired(const icecore_store* store, icecore_version version, int* expired);
+
+/* Holds a closed version, or ICECORE_VERSION_PRESENT, by a name: it does not expire until it is released, whatever the
+ * retention. What the version shows stays; a key that is forgotten goes from it, too. Version and hold are durable when
+ * the call returns. held: NULL, or receives the version. ICECORE_VERSION_NOT_CLOSED, ICECORE_VERSION_LOST,
+ * ICECORE_VERSION_EXPIRED; ICECORE_QUERY_EXISTS if a hold has this name; ICECORE_INVALID_ARGUMENT if it is empty or has
+ * more than 65,535 bytes, and in a process that is attached, unless every write is durable by itself. */
+int icecore_hold_version(icecore_store* store, const void* name, size_t name_size, icecore_version at,
+                         icecore_version* held);
+/* Ends the hold of this name, durably. ICECORE_NO_SUCH_QUERY. */
+int icecore_release_version(icecore_store* store, const void* name, size_t name_size);
+
+typedef struct icecore_hold {
+  icecore_bytes name;
+  icecore_version version;
+  int64_t created_ns; /* nanoseconds since 1970-01-01 UTC */
+} icecore_hold;
+
+/* All holds as they are now, by version. */
+typedef struct icecore_holds icecore_holds;
+
+int icecore_held_versions(const icecore_store* store, icecore_holds** holds); /* icecore_holds_close() releases it */
+size_t icecore_holds_count(const icecore_holds* holds);
+/* The next hold; the first call returns the first one. NULL at the end. The list owns the hold. */
+const icecore_hold* icecore_holds_next(icecore_holds* holds);
+void icecore_holds_close(icecore_holds* holds);
 
 typedef struct icecore_forget_report {
   size_t struct_size;

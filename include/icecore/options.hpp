@@ -196,8 +196,8 @@ struct options {
   /// process that writes is not told, waits for nothing, and may be killed or closed and the store opened again; what
   /// is shown stays the same until store::refresh(), which shows what was settled since, and everything once that
   /// process has closed the store. clock() is the version behind the newest settled one. Opening reads all records, as
-  /// it does without a persistent index. Kept queries cannot be read, and a checkpoint has none. Where no process has
-  /// the store open for writing, this one keeps them out. False: errc::locked.
+  /// it does without a persistent index. Kept queries and holds cannot be read, and a checkpoint has none. Where no
+  /// process has the store open for writing, this one keeps them out. False: errc::locked.
   bool beside_writer = true;
 
   /// With read_only access: never keep a process out that would write. A store that its last writer has closed is read
@@ -311,8 +311,8 @@ struct statistics {
   /// the pin.
   std::optional<version> oldest_pin;
   double oldest_pin_seconds;  ///< at most so long ago; 0 if there is none
-  /// The oldest version that a kept query or a kept feed needs, which does not expire; empty if there is none, or
-  /// beside the process that writes.
+  /// The oldest version that a kept query, a kept feed or a hold needs, which does not expire; empty if there is none,
+  /// or beside the process that writes.
   std::optional<version> oldest_held;
   std::uint64_t given_bytes;  ///< keys and values of the writes since the store was opened
   /// What these and the compactions since then wrote to the file: records with their headers, tags, packed extents and
@@ -362,6 +362,7 @@ struct repair_report {
   std::uint64_t tags = 0;                 ///< named or timed tags copied to the new store
   std::uint64_t queries = 0;              ///< kept queries of the new store, which start anew
   std::uint64_t feeds = 0;                ///< kept feeds of the new store, which go on
+  std::uint64_t holds = 0;                ///< versions that the new store holds by name
   version clock = 0;                      ///< the open version of both stores
   /// Whether the new store holds everything that the old one did.
   [[nodiscard]] bool complete() const noexcept { return losses.empty(); }

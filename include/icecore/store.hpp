@@ -170,13 +170,28 @@ class store {
 
   /// Marks these closed versions as expired, as a compaction does: from now on reading one fails with
   /// errc::version_expired. For code that copies a store, as lose(). errc::invalid_argument if one of the versions is
-  /// the newest closed one, is not closed, or is 0. Cost: some syncs.
+  /// the newest closed one, is not closed, is held by a call, or is 0. Cost: some syncs.
   void expire(std::span<const version_range> versions);
 
   /// Sets which closed versions compact() keeps from now on (retention.hpp); all, unless it was called. Durable when it
   /// returns: a crash meanwhile leaves what was set before, or this. errc::invalid_argument for a negative age, and in
   /// a process that is attached.
   void set_retention(const icecore::retention& which);
+
+  /// Holds a closed version, by a name: it does not expire until it is released, whatever the retention is or becomes.
+  /// Empty: the present, as latest(). Returns the version. What it shows stays, for each key the newest record at or
+  /// before it; versions before it, and the records of these in histories, may go. Forgetting goes before it: a key
+  /// that is forgotten is gone from this version, too. The version and the hold are durable when the call returns.
+  /// Holds are in checkpoints and in repaired stores, not in dumps. errc::version_not_closed, version_lost,
+  /// version_expired; query_exists if a hold has this name; invalid_argument if the name is empty or has more than
+  /// 65,535 bytes, or in a process that is attached to the store, unless every write is durable by itself; read_only.
+  /// Cost: O(queries, feeds and holds), a few flushed lines or syncs, and 64 KiB of the file.
+  version hold_version(std::string_view name, std::optional<version> at = {});
+  /// Ends the hold of this name, durably. The next compaction may let the version expire. errc::no_such_query;
+  /// read_only; damaged if none that can be read has the name, and others cannot be read: verify() names those.
+  void release_version(std::string_view name);
+  /// All holds that can be read, by version. errc::read_only beside another process that writes.
+  [[nodiscard]] std::vector<held_version> held_versions() const;
 
   /// Removes keys, and has the next compact() erase them from all versions: forgetting.hpp. The request is durable when
   /// it returns. key_too_long; invalid_argument if nothing is named. Cost: a write for each key that is there, a tag,

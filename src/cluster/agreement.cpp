@@ -63,6 +63,7 @@ std::string_view call_of(std::int64_t number) noexcept {
   if (at <= step::query_told) return "a call of a kept query";
   if (at <= step::compact_done) return "compact";
   if (at <= step::retention_read) return "set_retention or retention";
+  if (at <= step::hold_released) return "hold_version or release_version";
   if (at <= step::forget_aligned) return "forget";
   if (at <= step::expired_known) return "the end of compact or of the constructor";
   return "close";

@@ -90,6 +90,11 @@ checkpoint_event cluster::checkpoint(const std::filesystem::path& folder) { retu
 compaction_report cluster::compact(const compaction_options& how) { return core().compact(how); }
 void cluster::set_retention(const icecore::retention& which) { core().set_retention(which); }
 retention cluster::retention() { return core().retention(); }
+version cluster::hold_version(std::string_view name, std::optional<version> at) {
+  return core().hold_version(name, at);
+}
+void cluster::release_version(std::string_view name) { core().release_version(name); }
+std::vector<held_version> cluster::held_versions() const { return core().local().held_versions(); }
 forget_report cluster::forget(const forget_request& what) { return core().forget(what); }
 void cluster::consistency(icecore::consistency mode) { core().change(mode); }
 void cluster::protect(icecore::protection allowed) { core().change(allowed); }

@@ -106,6 +106,9 @@ class [[gnu::visibility("hidden")]] cluster_core {
   // upkeep/retention.cpp
   void set_retention(const icecore::retention& which);
   [[nodiscard]] icecore::retention retention();
+  // upkeep/holds.cpp
+  version hold_version(std::string_view name, std::optional<version> at);
+  void release_version(std::string_view name);
   /// upkeep/forgetting.cpp
   forget_report forget(const forget_request& what);
   // Kept queries (query/queries.cpp); all are collective
@@ -171,6 +174,7 @@ class [[gnu::visibility("hidden")]] cluster_core {
   version tag_of_all(const tag_options& label);
   /// The same, while no rank writes.
   version tag_held(const tag_options& label);
+  version hold_version_of_all(std::string_view name, std::optional<version> at);
   [[nodiscard]] checkpoint_event checkpoint_of_all(const std::filesystem::path& folder);
   /// Makes this rank's last use of MPI.
   void part() noexcept;

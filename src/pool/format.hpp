@@ -30,10 +30,11 @@ inline constexpr std::uint16_t version_major = 2;  // a reader refuses other maj
 inline constexpr std::uint16_t version_major_with_queries = 3;
 inline constexpr std::uint16_t version_major_with_manifest = 4;
 inline constexpr std::uint16_t version_major_with_frames = 5;  // compressed extents
-inline constexpr std::uint16_t version_minor = 3;              // a writer refuses a greater minor version
+inline constexpr std::uint16_t version_minor = 4;              // a writer refuses a greater minor version
 inline constexpr std::uint16_t minor_with_lost_versions = 1;
 inline constexpr std::uint16_t minor_with_evidence = 2;
 inline constexpr std::uint16_t minor_with_joint_certificates = 3;
+inline constexpr std::uint16_t minor_with_holds = 4;
 inline constexpr std::uint16_t minor_of_new_stores = minor_with_evidence;
 
 inline constexpr std::uint64_t page_size = 4096;

@@ -190,6 +190,95 @@ void a_store_keeps_the_versions_that_its_retention_says(void) {
   OK(icecore_close(store));
 }
 
+void a_version_that_is_held_does_not_expire(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s", fresh_path("held.ice"));
+  icecore_store* store;
+  OK(icecore_open(path, NULL, &store));
+  fill(store);
+  icecore_version held = 9;
+  OK(icecore_hold_version(store, TEXT("paper"), 1, &held));
+  CHECK(held == 1);
+  OK(icecore_hold_version(store, TEXT("now"), ICECORE_VERSION_PRESENT, &held));
+  CHECK(held == 2);
+  OK(icecore_tag_now(store, NULL));
+  OK(icecore_hold_version(store, TEXT("again"), 1, NULL));
+  FAILS(ICECORE_QUERY_EXISTS, icecore_hold_version(store, TEXT("paper"), 2, &held));
+  CHECK(held == 0 && strstr(icecore_last_error_message(), "a hold is named 'paper' already") != NULL);
+  FAILS(ICECORE_VERSION_NOT_CLOSED, icecore_hold_version(store, TEXT("open"), 99, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_hold_version(store, "", 0, 1, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_hold_version(NULL, TEXT("paper"), 1, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_held_versions(store, NULL));
+  FAILS(ICECORE_NO_SUCH_QUERY, icecore_release_version(store, TEXT("none")));
+  OK(icecore_release_version(store, TEXT("again")));
+  icecore_retention kept = {.struct_size = sizeof kept, .newest = 1};
+  OK(icecore_set_retention(store, &kept));
+  OK(icecore_close(store));
+
+  icecore_compaction_report report = {.struct_size = sizeof report};
+  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  CHECK(report.packed == 1 && report.versions_expired == 0);
+  OK(icecore_open(path, NULL, &store));
+  check_filled(store);
+  icecore_holds* holds;
+  OK(icecore_held_versions(store, &holds));
+  CHECK(icecore_holds_count(holds) == 2 && icecore_holds_count(NULL) == 0 && icecore_holds_next(NULL) == NULL);
+  const icecore_hold* first = icecore_holds_next(holds);
+  CHECK(first->version == 1 && first->name.size == 5 && memcmp(first->name.data, "paper", 5) == 0);
+  CHECK(first->created_ns > 0);
+  CHECK(icecore_holds_next(holds)->version == 2 && icecore_holds_next(holds) == NULL);
+  icecore_holds_close(holds);
+  icecore_holds_close(NULL);
+  icecore_statistics statistics = {.struct_size = sizeof statistics};
+  OK(icecore_stats(store, &statistics));
+  CHECK(statistics.is_any_held != 0 && statistics.oldest_held == 1);
+  OK(icecore_release_version(store, TEXT("paper")));
+  OK(icecore_close(store));
+
+  icecore_repair_report* repaired;
+  OK(icecore_repair(path, fresh_path("repaired.ice"), NULL, NULL, &repaired));
+  CHECK(repaired->holds == 1 && repaired->queries == 0);
+  icecore_repair_report_free(repaired);
+  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  CHECK(report.packed == 1 && report.versions_expired == 1);
+}
+
+void a_store_is_packed_only_if_versions_expire(void) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s", fresh_path("expiring.ice"));
+  icecore_store* store;
+  OK(icecore_open(path, NULL, &store));
+  fill(store);
+  icecore_compaction_report report = {.struct_size = sizeof report};
+  OK(icecore_expire_open(store, 0, 0, 1, 0, 0, NULL, NULL, &report));
+  CHECK(report.packed == 0 && report.strata == 0);
+  OK(icecore_tag_now(store, NULL));
+  OK(icecore_close(store));
+  OK(icecore_expire(path, NULL, 0, 0, 1, 0, NULL, NULL, &report));
+  CHECK(report.packed == 0);
+  OK(icecore_open(path, NULL, &store));
+  icecore_retention kept = {.struct_size = sizeof kept, .newest = 1};
+  OK(icecore_set_retention(store, &kept));
+  OK(icecore_expire_open(store, 0, 1, 1, 0, 0, NULL, NULL, &report));
+  CHECK(report.packed == 0 && report.versions_expired > 0);
+  OK(icecore_close(store));
+  icecore_compaction_report told = {.struct_size = sizeof told};
+  OK(icecore_expire(path, NULL, 0, 1, 1, 0, NULL, NULL, &told));
+  CHECK(told.packed == 0 && told.versions_expired == report.versions_expired);
+  int calls = 0;
+  OK(icecore_expire(path, NULL, 1, 0, 1, 3, count_progress, &calls, &report));
+  CHECK(report.packed == 1 && report.versions_expired == told.versions_expired && report.records_dropped > 0);
+  OK(icecore_open(path, NULL, &store));
+  OK(icecore_tag_now(store, NULL));
+  OK(icecore_expire_open(store, 0, 0, 1, 3, 0, NULL, NULL, &report));
+  CHECK(report.packed == 1 && report.versions_expired == 1);
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_expire_open(NULL, 0, 0, 1, 0, 0, NULL, NULL, NULL));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_expire_open(store, 0, 0, 1, 99, 0, NULL, NULL, NULL));
+  CHECK(strstr(icecore_last_error_message(), "compression_level") != NULL);
+  OK(icecore_close(store));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_expire(NULL, NULL, 0, 0, 1, 0, NULL, NULL, NULL));
+}
+
 void forgotten_keys_are_in_no_version(void) {
   char path[4096];
   snprintf(path, sizeof path, "%s", fresh_path("forgotten.ice"));

@@ -21,6 +21,8 @@ void a_checkpoint_holds_one_instant_and_nothing_later(void);
 void a_packed_store_shows_what_it_did(void);
 void an_open_store_is_packed(void);
 void a_store_keeps_the_versions_that_its_retention_says(void);
+void a_version_that_is_held_does_not_expire(void);
+void a_store_is_packed_only_if_versions_expire(void);
 void forgotten_keys_are_in_no_version(void);
 void packing_tells_its_progress_and_takes_options(void);
 void snapshots_are_found_by_version_tag_and_time(void);

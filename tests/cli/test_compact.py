@@ -174,7 +174,7 @@ def test_stat_says_what_is_live_and_garbage_and_what_was_written(store):
     run("tag", store, "one")
     run("query", "start", store, "held", "true", "--at", "one")
     assert stat(store)["oldest_held"] == lines("log", store, "-o", "json")[0]["version"]
-    assert "; kept queries and feeds hold version" in run("stat", store).stdout.decode()
+    assert "; queries, feeds and holds keep version" in run("stat", store).stdout.decode()
     run("compact", store)
     assert stat(store)["garbage_bytes"] == 0
 

@@ -174,3 +174,44 @@ def test_expire_drops_what_an_earlier_compaction_left_in_a_large_stratum(filled)
     assert "0 versions would expire, and 4 records" in said("expire", filled, "--whole", "--dry-run")
     assert "0 versions have expired; 4 records went" in said("expire", filled, "--whole")
     assert "nothing expires" in said("expire", filled, "--whole")
+
+
+def test_a_held_version_stays_until_it_is_released(filled, tmp_path):
+    assert run("holds", filled).stdout == b""
+    assert said("hold", filled, "paper", "--at", "tag-2") == "2\n"
+    assert lines("hold", filled, "now", "-o", "json") == [{"name": "now", "version": 5}]
+    assert b"a hold is named 'paper' already" in run("hold", filled, "paper", code=11).stderr
+    assert b"no version or tag is named" in run("hold", filled, "x", "--at", "tag-9", code=11).stderr
+    run("retention", filled, "--newest", "1")
+    listed = lines("holds", filled, "-o", "json")
+    assert [(h["name"], h["version"]) for h in listed] == [("paper", 2), ("now", 5)]
+    assert all(h["created_ns"] > 10**18 for h in listed)
+    assert re.search(r"^name +version +created\npaper +2 +20\d\d-", said("holds", filled))
+    assert said("retention", filled) == "the newest 1\nversion 2, held as 'paper'\nversion 5, held as 'now'\n"
+    assert [line["hold"]["name"] for line in lines("retention", filled, "-o", "json")[1:]] == ["paper", "now"]
+    told = said("stat", filled)
+    assert "  holds               version 2, as 'paper'\n" in told and "; queries, feeds and holds keep version 2" in told
+    assert [line["hold"] for line in lines("stat", filled, "-o", "json")[1:]] == listed
+    (counted,) = lines("expire", filled, "--dry-run", "-o", "json")
+    assert counted["versions_expired"] == 3
+    assert lines("expire", filled, "-o", "json")[0]["versions_expired"] == 3
+    assert run("get", filled, "all", "--at", "2").stdout == b"2"
+    assert b"version 3 has expired" in run("hold", filled, "three", "--at", "3", code=11).stderr
+    run("checkpoint", filled, tmp_path / "copy.ice")
+    assert [h["name"] for h in lines("holds", tmp_path / "copy.ice", "-o", "json")] == ["paper", "now"]
+    repaired, *_ = lines("repair", filled, tmp_path / "repaired.ice", "-o", "json")
+    assert repaired["holds"] == 2
+    assert said("release", filled, "paper") == ""
+    assert lines("release", filled, "now", "-o", "json") == [{"name": "now", "released": True}]
+    assert b"no hold is named 'paper'" in run("release", filled, "paper", code=11).stderr
+    assert "1 versions have expired" in said("expire", filled)
+    assert b"version 2 has expired" in run("get", filled, "all", "--at", "2", code=11).stderr
+
+
+def test_names_of_holds_are_any_bytes_that_a_shell_can_pass(filled):
+    name = "a'b\n\u00e9 \t"
+    said("hold", filled, name)
+    assert [h["name"] for h in lines("holds", filled, "-o", "json")] == [name]
+    assert b"\n" not in run("holds", filled).stdout.splitlines(True)[1][:-1]
+    said("release", filled, name)
+    assert b"1 to 65535 bytes" in run("hold", filled, "", code=2).stderr

@@ -238,6 +238,108 @@ TEST_F(Compaction, what_a_query_of_a_rank_reads_stays_on_all) {
   c.close();
 }
 
+TEST_F(Compaction, a_held_version_stays_on_all_ranks_until_it_is_released) {
+  cluster c(MPI_COMM_WORLD, path());
+  fill(c);
+  EXPECT_EQ(c.hold_version("third", 3), 3U);
+  c.insert(key_of(c, (rank() + 1) % ranks(), rank()), "open");
+  const version now = c.hold_version("now");
+  EXPECT_EQ(now, 5U);
+  const content third = at(c, 3);
+  const content fifth = at(c, 5);
+  c.insert(key_of(c, (rank() + 1) % ranks(), rank()), "later");
+  EXPECT_EQ(c.tag(), 6U) << "all ranks are at one version";
+  EXPECT_EQ(error_of([&] { c.hold_version("third", 2); }).code, errc::query_exists);
+  EXPECT_EQ(error_of([&] { c.hold_version("open", 99); }).code, errc::version_not_closed);
+  EXPECT_EQ(error_of([&] { c.release_version("none"); }).code, errc::no_such_query);
+  if (ranks() > 1) {
+    EXPECT_EQ(error_of([&] { c.hold_version("differs", rank() == 0 ? 1 : 2); }).code, errc::invalid_argument);
+  }
+  c.set_retention({.newest = 1});
+  EXPECT_EQ(c.compact().versions_expired, 3U);
+  EXPECT_EQ(error_of([&] { c.hold_version("first", 1); }).code, errc::version_expired);
+  const auto expect_held = [&](const cluster& of) {
+    expect_expired(of, 2);
+    expect_expired(of, 4);
+    EXPECT_EQ(at(of, 3), third);
+    EXPECT_EQ(at(of, 5), fifth);
+    ASSERT_EQ(of.held_versions().size(), 2U);
+    EXPECT_EQ(of.held_versions()[0].name, "third");
+    EXPECT_EQ(of.held_versions()[1].version, 5U);
+  };
+  expect_held(c);
+  c.checkpoint(folder()).wait();
+  MPI_Barrier(MPI_COMM_WORLD);
+  c.close();
+  for (const bool redistributes : {false, true}) {
+    cluster same =
+        cluster::restore(MPI_COMM_WORLD, {folder(), redistributes}, other() / (redistributes ? "moved" : "copied"));
+    expect_held(same);
+    static_cast<void>(same.compact({.whole = true, .on_progress = {}}));
+    expect_held(same);
+    same.close();
+  }
+  cluster again(MPI_COMM_WORLD, path());
+  expect_held(again);
+  again.release_version("third");
+  EXPECT_EQ(again.compact().versions_expired, 1U);
+  expect_expired(again, 3);
+  EXPECT_EQ(again.held_versions().size(), 1U);
+  again.close();
+}
+
+TEST_F(Compaction, a_hold_that_a_crash_left_on_some_ranks_is_in_nobodys_way) {
+  cluster(MPI_COMM_WORLD, path()).close();
+  MPI_Barrier(MPI_COMM_WORLD);
+  {
+    cluster c(MPI_COMM_WORLD, path());
+    fill(c);
+    c.close();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const int last = ranks() - 1;
+  if (rank() == last) {
+    store alone(pool(last));
+    alone.hold_version("left", 2);
+    alone.hold_version("more", 1);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  cluster c(MPI_COMM_WORLD, path());
+  c.release_version("more");
+  if (ranks() > 1) {
+    EXPECT_EQ(c.hold_version("left", 3), 3U);
+    ASSERT_EQ(c.held_versions().size(), 1U);
+    EXPECT_EQ(c.held_versions().front().version, 3U);
+  }
+  c.release_version("left");
+  EXPECT_TRUE(c.held_versions().empty());
+  c.close();
+}
+
+TEST_F(Compaction, the_ranks_pack_only_if_versions_expire_if_told_to) {
+  const compaction_options if_expiring{.only_if_expiring = true, .on_progress = {}};
+  cluster c(MPI_COMM_WORLD, path());
+  fill(c);
+  EXPECT_FALSE(c.compact(if_expiring).packed);
+  EXPECT_EQ(c.local().stats().strata, 0U);
+  c.hold_version("one", 1);
+  c.hold_version("two", 2);
+  c.set_retention({.newest = 1});
+  const compaction_options counts{.dry_run = true, .only_if_expiring = true, .on_progress = {}};
+  EXPECT_EQ(c.compact(counts).versions_expired, 1U);
+  const content fourth = at(c, 4);
+  const compaction_report done = c.compact(if_expiring);
+  EXPECT_TRUE(done.packed);
+  EXPECT_EQ(done.versions_expired, 1U);
+  EXPECT_FALSE(c.compact(if_expiring).packed);
+  EXPECT_EQ(at(c, 4), fourth);
+  if (ranks() > 1) {
+    const compaction_options differs{.only_if_expiring = rank() == 0, .on_progress = {}};
+    EXPECT_EQ(error_of([&] { static_cast<void>(c.compact(differs)); }).code, errc::invalid_argument);
+  }
+  c.close();
+}
+
 TEST_F(Compaction, the_error_of_one_rank_is_thrown_on_all_and_the_next_call_does_the_rest) {
   cluster c(MPI_COMM_WORLD, path());
   fill(c);

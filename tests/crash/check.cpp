@@ -244,6 +244,7 @@ std::string forget_and_compact(const std::string& path, const options& opening, 
     if (!noted.empty() || !noted.segments().empty()) return "a request is there after it was carried out";
     if (auto wrong = check_free_space(s); !wrong.empty()) return "after compacting: " + wrong;
     if (auto wrong = judge_requests(s, by.requests); !wrong.empty()) return "after compacting: " + wrong;
+    if (auto wrong = judge_holds(s); !wrong.empty()) return "after compacting: " + wrong;
     if (auto wrong = read_all_versions(s); !wrong.empty()) return "after compacting: " + wrong;
     if (auto wrong = verified(s); !wrong.empty()) return "after compacting: " + wrong;
   }
@@ -287,14 +288,17 @@ std::string judge(const story_options& how, const left_files& left, judged_by by
       return "the clock is " + std::to_string(s.clock()) + " but was " + std::to_string(by.clock_min);
     }
     if (how.expires) {
-      const std::uint64_t kept = retention_sum(s.retention());
-      if (std::ranges::find(by.retentions, kept) == by.retentions.end()) return "the retention is another one";
+      const std::uint64_t kept = retention_sum(s);
+      if (std::ranges::find(by.retentions, kept) == by.retentions.end()) {
+        return "the retention, or what is held, is another one";
+      }
+      if (auto wrong = judge_holds(s); !wrong.empty()) return wrong;
       if (auto wrong = judge_requests(s, by.requests); !wrong.empty()) return wrong;
     }
     if (auto wrong = judge_kept(s, by, ""); !wrong.empty()) return wrong;
     const bool has_queries = !by.queries.empty();
     const bool has_feeds = !by.feeds.empty();
-    if (has_queries || has_feeds) {
+    if (has_queries || has_feeds || how.expires) {
       if (auto wrong = check_space_of_queries(s); !wrong.empty()) return wrong;
     }
     constexpr std::uint64_t runs_one_in = 4;

@@ -29,6 +29,7 @@ struct story_options {
   bool reads_all = false;      ///< at each opening but those that judge what a crash left
   bool packs = false;          ///< the store is compacted between operations, each of which has a version of its own
   bool expires = false;        ///< then with retention, and keys are forgotten
+  bool holds = false;          ///< and versions are held
   bool deferred = false;       ///< under operation durability: sync() makes durable, no write does
 
   /// Whether each write that has returned is there after a power cut.

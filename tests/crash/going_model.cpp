@@ -30,8 +30,23 @@ std::vector<std::string> secrets() {
   return all;
 }
 
-std::uint64_t retention_sum(const retention& which) noexcept {
-  return (which.tagged ? 1U : 0U) + 2 * which.newest + 1000 * static_cast<std::uint64_t>(which.younger_than.count());
+std::uint64_t retention_sum(const store& s) {
+  std::uint64_t sum = 0;
+  for (const held_version& h : s.held_versions()) sum += tag_sum({h.version, 0x686f6c64, h.name, {}});
+  const retention which = s.retention();
+  return sum + (which.tagged ? 1U : 0U) + 2 * which.newest +
+         1000 * static_cast<std::uint64_t>(which.younger_than.count());
+}
+
+std::string judge_holds(const store& s) {
+  for (const held_version& h : s.held_versions()) {
+    try {
+      static_cast<void>(s.at(h.version));
+    } catch (const error& e) {
+      return "version " + std::to_string(h.version) + " is held as '" + h.name + "': " + e.what();
+    }
+  }
+  return {};
 }
 
 std::string judge_requests(const store& s, const std::vector<asked_to_forget>& requests) {
@@ -55,6 +70,7 @@ before_compaction::before_compaction(const store& s)
   const detail::forgotten_keys noted(s.core().the_pool());
   for (const auto& [key, records] : all_) forgotten_[key] = noted.up_to(key);
   for (const tag_info& t : s.tags()) tagged_.push_back(t.version);
+  for (const held_version& h : s.held_versions()) held_.push_back(h.version);
 }
 
 before_compaction::histories before_compaction::histories_of(const store& s) {
@@ -82,6 +98,7 @@ std::uint64_t before_compaction::state_at(version at) const {
 
 std::vector<version> before_compaction::kept_versions(const store& after, version up_to) const {
   std::vector<version> kept{up_to};
+  kept.insert(kept.end(), held_.begin(), held_.end());
   if (policy_.tagged) kept.insert(kept.end(), tagged_.begin(), tagged_.end());
   std::uint64_t count = policy_.newest;
   for (version v = up_to; v > 0 && count > 0; --v) {

@@ -42,7 +42,10 @@ struct asked_to_forget {
 inline constexpr std::string_view secret_prefix = "secret-";
 [[nodiscard]] std::vector<std::string> secrets();
 
-[[nodiscard]] std::uint64_t retention_sum(const retention& which) noexcept;
+/// What a store keeps: its retention, and which versions it holds by which names.
+[[nodiscard]] std::uint64_t retention_sum(const store& s);
+/// What is wrong with what it holds: each version that is held can be read. Empty if all is right.
+[[nodiscard]] std::string judge_holds(const store& s);
 
 /// What is wrong with requests: each is there, or nothing is left that it names. Empty if all is right.
 [[nodiscard]] std::string judge_requests(const store& s, const std::vector<asked_to_forget>& requests);
@@ -75,6 +78,7 @@ class before_compaction {
   std::map<std::string, version, std::less<>> forgotten_;  // of its keys: up to which version they go
   retention policy_;
   std::vector<version> tagged_;
+  std::vector<version> held_;
   std::vector<version_range> expired_;
   std::uint64_t content_;
 };

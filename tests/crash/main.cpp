@@ -40,6 +40,7 @@ struct arguments {
   std::string deferred = "some";
   std::string packs = "some";
   std::string expires = "some";
+  std::string holds = "some";
   unsigned writers = 0;
   unsigned files = 0;
   bool full_nodes = false;
@@ -116,6 +117,8 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   how.packs = how.writers == 1 && (a.packs == "always" || (a.packs == "some" && packs));
   const bool expires = one_of(2) == 0;
   how.expires = how.packs && (a.expires == "always" || (a.expires == "some" && expires));
+  const bool holds = one_of(2) == 0;
+  how.holds = how.expires && (a.holds == "always" || (a.holds == "some" && holds));
   // What a crash leaves is reckoned by contents of the whole store, one behind each operation. Looking at a content
   // makes durable on a disk what was deferred: nothing would be.
   if (how.expires) how.queries = how.feeds = false;
@@ -134,6 +137,7 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.deferred != "some") command += " --deferred " + a.deferred;
   if (a.packs != "some") command += " --packs " + a.packs;
   if (a.expires != "some") command += " --expires " + a.expires;
+  if (a.holds != "some") command += " --holds " + a.holds;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
   if (a.full_nodes) command += " --full-nodes";
@@ -303,6 +307,8 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"some", "always", "never"}));
   app.add_option("--expires", a.expires,
                  "retention, and keys that are forgotten, in stories with compactions: in half of them, or not")
+      ->check(CLI::IsMember({"some", "always", "never"}));
+  app.add_option("--holds", a.holds, "Of these stories, which hold versions: some, always, never")
       ->check(CLI::IsMember({"some", "always", "never"}));
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
   app.add_option("--files", a.files, "of the stores of all stories; 0: one, in a quarter of them two")

@@ -33,6 +33,7 @@ struct planned {
     pack,
     retain,
     forget,
+    hold,  ///< or release
     query,
     feed
   };
@@ -50,6 +51,7 @@ struct planned {
   bool while_open = false;  ///< packs the open store
   retention kept{};
   asked_to_forget forgotten{};
+  std::uint64_t held_back = 0;  ///< so many versions before the open one; 0: the present
 };
 
 /// Draws the operations of a story.
@@ -90,6 +92,7 @@ class planner {
   planned next(unsigned number, unsigned writer) {
     planned p{};
     // what packing leaves of several records of one version is another content
+    if (how_.holds && one_in(4)) return holds();
     if (how_.expires && one_in(4)) return one_in(2) ? retains() : forgets();
     if (how_.packs && number % 2 == (closes_first_ ? 0U : 1U)) {
       p.what = one_in(how_.expires ? 2 : 3) ? planned::kind::pack : planned::kind::tag;
@@ -143,6 +146,14 @@ class planner {
     planned p{};
     p.what = planned::kind::retain;
     p.kept = some[draw(std::size(some))];
+    return p;
+  }
+
+  [[nodiscard]] planned holds() {
+    planned p{};
+    p.what = planned::kind::hold;
+    p.name = "hold-" + std::to_string(draw(2));
+    p.held_back = draw(4);
     return p;
   }
 

@@ -37,7 +37,7 @@ class runner {
   /// In stories with retention: what the store has behind an operation, and what the version shows that it has closed.
   void look_at_content(done_operation& done) {
     done.content = content_ = content_sum(*store_);
-    done.retention = retention_ = retention_sum(store_->retention());
+    done.retention = retention_ = retention_sum(*store_);
     if (!done.closes) return;
     done.state = state_sum(store_->at(done.belongs_to));
     known_.push_back({done.belongs_to, done.state, false});
@@ -179,6 +179,9 @@ class runner {
         done.what = "set the retention";
         s.set_retention(p.kept);
         break;
+      case planned::kind::hold:
+        hold(done, p);
+        break;
       case planned::kind::forget: {
         done.what = "forget";
         const forget_report report = s.forget({.keys = p.forgotten.keys, .prefixes = p.forgotten.prefixes});
@@ -236,6 +239,29 @@ class runner {
   [[nodiscard]] static std::int64_t first_time(unsigned depth) { return 1'000 * (std::int64_t{depth} + 1); }
 
  private:
+  /// Holds a version that can be read, or the present; or ends the hold of that name.
+  void hold(done_operation& done, const planned& p) {
+    store& s = *store_;
+    const auto all = s.held_versions();
+    if (std::ranges::find(all, p.name, &held_version::name) != all.end()) {
+      done.what = "release '" + p.name + "'";
+      s.release_version(p.name);
+      return;
+    }
+    std::optional<version> at;
+    if (p.held_back != 0 && s.clock() > p.held_back) {
+      const version wanted = s.clock() - p.held_back;
+      if (!s.is_expired(wanted) && !s.lost_versions().contains(wanted)) at = wanted;
+    }
+    done.what = "hold a version as '" + p.name + "'";
+    done.belongs_to = s.clock();
+    const version durable = s.durable_version();
+    const version held = s.hold_version(p.name, at);
+    done.what += ": " + std::to_string(held);
+    done.leaves_open = s.clock() == done.belongs_to;
+    done.durable_point = !into_.how.keeps_each_write() && durable < held;  // then it syncs
+  }
+
   /// The operation (a bit) that must have written a key that is there, if only one can have: it is durable then.
   [[nodiscard]] std::uint64_t only_writer_of(const std::string& key, unsigned number) const {
     std::uint64_t writers = 0;
@@ -351,7 +377,7 @@ void prepare(story& s, planner& plan) {
     const store again(machine::path(machine::recorded), opening_options(s.how, machine::recorded));
     s.before_sum = content_sum(again);
     s.before_clock = again.clock();
-    s.before_retention = retention_sum(again.retention());
+    s.before_retention = retention_sum(again);
   }
   s.before = kept_files(m.left(machine::recorded));
   s.boot = m.boot();
@@ -377,7 +403,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   run.open();
   if (s.seed % 2 == 0) run.look_at_queries();
   if (s.depth > 0) s.before_sum = content_sum(run.opened());
-  if (s.depth > 0) s.before_retention = retention_sum(run.opened().retention());
+  if (s.depth > 0) s.before_retention = retention_sum(run.opened());
   run.look();
   std::map<std::string, std::size_t> places_before;  // records of each key
   for (const std::string_view key : run.opened().keys()) {

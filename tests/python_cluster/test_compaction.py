@@ -19,7 +19,15 @@ def test_a_packed_cluster_shows_what_it_did_and_expires_alike(folder):
             c.tag("two" if v == "2" else None)
         c.set_retention(tagged=True)
         assert c.retention() == icecore.Retention(True, 0, timedelta(0), 0, 0, 0)
+        assert c.hold("one", 1) == 1
+        assert [(hold.name, hold.version) for hold in c.holds()] == [("one", 1)]
+        held = c.compact(dry_run=True, only_if_expiring=True).versions_expired
+        c.release("one")
+        assert c.holds() == []
+        with pytest.raises(icecore.NoSuchQueryError):
+            c.release("one")
         told = c.compact(dry_run=True)
+        assert told.versions_expired == held + 1
         assert not told.packed and told.versions_expired == 1
         seen = []
         done = c.compact(whole=True, compression="zstd", on_progress=lambda *now: seen.append(now))

@@ -93,6 +93,9 @@ class Errors : public ::testing::Test {
     s.lose(lost);  // as recovery reports it
     expect_line("a version that a power cut took", [&] { (void)s.at(1); });
     expect_expired();
+    s.hold_version("paper");
+    expect_line("a name of a hold that is taken", [&] { s.hold_version("paper"); });
+    expect_line("a hold that is not there", [&] { s.release_version("essay"); });
     s.close();
     expect_line("a store that was closed", [&] { s.insert("a", "2"); });
     store reader(path_, reading());

@@ -10,10 +10,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -23,6 +25,7 @@
 #include "icecore/icecore.hpp"
 #include "pool/format.hpp"
 #include "pool/manifest/manifest.hpp"
+#include "pool/query/query_space.hpp"
 #include "store/core.hpp"
 #include "store/packed/retention/forgetting.hpp"
 #include "support/expect.hpp"
@@ -298,6 +301,37 @@ TEST_P(RecoveryFlush, the_retention_that_a_killed_process_set_is_durable_when_th
 
 TEST_P(OpeningAtOnceFlush, the_retention_that_a_killed_process_set_is_durable_when_the_store_is_open) {
   expect_retention_is_kept();
+}
+
+// A version that expires by a release which a power cut then takes back would be held, and be gone.
+TEST_P(RecoveryFlush, the_release_that_a_killed_process_made_is_durable_when_a_version_expires_by_it) {
+  std::string left;
+  std::string line;
+  {
+    store s(path_, opening());
+    for (int i = 0; i < 3; ++i) {
+      s.insert("key", std::to_string(i));
+      s.tag();
+    }
+    s.hold_version("one", 1);
+    s.set_retention({.newest = 1});
+    const query_space space(s.core().the_pool(), s.core().shared().queries);
+    const link head = space.heads([](link, const std::string&) {}).front();
+    space.write(space.head_at(head).state, static_cast<std::uint64_t>(format::query_phase::dropped));
+    left = read_file(path_);  // as it is killed before it makes that durable
+    line = left.substr(link_offset(head) + sizeof(format::segment_header), line_size);
+  }
+  for (const bool while_open : {true, false}) {
+    write_file(path_, left);
+    on_their_way.clear();
+    durable.clear();
+    std::optional<store> s;
+    if (while_open) s.emplace(path_, opening());
+    const compaction_report done = while_open ? s->compact() : compact(path_, opening());
+    EXPECT_EQ(done.versions_expired, 2U);
+    const auto found = std::ranges::find(durable, line, [](const auto& each) { return each.second; });
+    EXPECT_TRUE(found != durable.end()) << (while_open ? "open" : "alone") << ": it was not flushed and fenced";
+  }
 }
 
 // A crash may have cut off the change before this one when one of the two slots was durable: that one counts.

@@ -191,6 +191,7 @@ void add_repair_verb(command_line& line);
 void add_reindex_verb(command_line& line);
 void add_compaction_verbs(command_line& line);  // compact expire
 void add_retention_verbs(command_line& line);   // retention forget
+void add_hold_verbs(command_line& line);        // hold release holds
 void add_checkpoint_verb(command_line& line);
 void add_dump_verb(command_line& line);
 void add_load_verb(command_line& line);

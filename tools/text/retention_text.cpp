@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "text/text.hpp"
 
 namespace icecore::cli {
@@ -43,6 +45,13 @@ json_object retention_json(const retention& kept) {
   line.add("younger_than_seconds", static_cast<std::uint64_t>(kept.younger_than.count()));
   line.add("hourly", std::uint64_t{kept.hourly}).add("daily", std::uint64_t{kept.daily});
   line.add("weekly", std::uint64_t{kept.weekly});
+  return line;
+}
+
+json_object hold_json(const held_version& held) {
+  const auto created = std::chrono::duration_cast<std::chrono::nanoseconds>(held.created.time_since_epoch());
+  json_object line;
+  line.bytes("name", held.name).add("version", held.version).add("created_ns", created.count());
   return line;
 }
 

@@ -14,6 +14,7 @@ def compact(
     *,
     whole: bool = False,
     dry_run: bool = False,
+    only_if_expiring: bool = False,
     threads: int = 0,
     compression: str = "none",
     compression_level: int = 3,
@@ -30,7 +31,8 @@ def compact(
     takes the space of what is packed twice. A crash leaves it as it was before, or as it is afterwards.
 
     ``whole`` packs once more what is packed already, so that there is one stratum. ``dry_run`` only counts what would be
-    packed and what would go; the store, which is opened for reading, stays as it is. ``threads``: 0 for all cores.
+    packed and what would go; the store, which is opened for reading, stays as it is. ``only_if_expiring``: nothing is packed,
+    and the store stays as it is, unless versions expire. ``threads``: 0 for all cores.
     ``compression``: "zstd" compresses what is packed now, at ``compression_level`` (1 to 19; a greater one takes more
     time for less space); it is inflated when it is read (``block_cache_bytes`` of ``stats()``). "none" does not.
     ``placements`` and ``crash`` as in ``open``. A long call calls ``on_progress(what, done, total, unit)``.
@@ -47,7 +49,7 @@ def compact(
     4 GiB less 128 KiB, which cannot be packed, IOFailedError, and InvalidArgumentError for wrong arguments. The store is
     then as it was.
     """
-    how = wanted(whole, dry_run, threads, compression, compression_level)
+    how = wanted(whole, dry_run, only_if_expiring, threads, compression, compression_level)
     try:
         told = _native.compact_dict(
             path_bytes(path),

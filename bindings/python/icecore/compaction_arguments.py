@@ -16,10 +16,10 @@ COMPRESSIONS = ("none", "zstd")  #: as the numbers of icecore::compression
 
 
 def wanted(
-    whole: bool, dry_run: bool, threads: int, compression: str, compression_level: int
-) -> tuple[bool, bool, int, int, int]:
+    whole: bool, dry_run: bool, only_if_expiring: bool, threads: int, compression: str, compression_level: int
+) -> tuple[bool, bool, bool, int, int, int]:
     """The arguments of the native functions."""
-    for name, flag in (("whole", whole), ("dry_run", dry_run)):
+    for name, flag in (("whole", whole), ("dry_run", dry_run), ("only_if_expiring", only_if_expiring)):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be a bool, not {type(flag).__name__}")
     if compression not in COMPRESSIONS:
@@ -27,7 +27,7 @@ def wanted(
     level = checks.whole_number(compression_level, "compression_level")
     if not 1 <= level <= 19:
         raise InvalidArgumentError(f"compression_level must be from 1 to 19, not {level}")
-    return whole, dry_run, columns.thread_count(threads), COMPRESSIONS.index(compression), level
+    return whole, dry_run, only_if_expiring, columns.thread_count(threads), COMPRESSIONS.index(compression), level
 
 
 def retention_wanted(
@@ -53,3 +53,10 @@ def prefixes_wanted(prefixes: Iterable[BytesLike]) -> Iterable[BytesLike]:
     if isinstance(prefixes, (str, bytes, bytearray, memoryview)) or not isinstance(prefixes, Iterable):
         raise TypeError(f"prefixes must be a list or the like of prefixes, not {type(prefixes).__name__}")
     return prefixes
+
+
+def hold_name(given: object) -> bytes:
+    """The same for ``hold`` and ``release``."""
+    if not isinstance(given, str):
+        raise TypeError(f"a hold's name must be a str, not {type(given).__name__}")
+    return checks.stored_text(given, "a hold's name")

@@ -241,7 +241,7 @@ class Statistics:
     pins: int  #: values, views, snapshots and iterators of this process that keep memory mapped
     oldest_pin: int | None  #: the version that was open when the oldest of them was made, or an earlier one
     oldest_pin_seconds: float  #: at most so long ago
-    oldest_held: int | None  #: the oldest version that a kept query or a kept feed needs
+    oldest_held: int | None  #: the oldest version that a kept query, a kept feed or a hold needs
     given_bytes: int  #: keys and values of the writes since the store was opened
     written_bytes: int  #: to the file by these, and by compactions since then
     write_amplification: float  #: ``written_bytes`` for each of ``given_bytes``; 0 if nothing was given
@@ -326,6 +326,35 @@ class Retention:
 
 
 @dataclass(frozen=True)
+class Hold(HasVersion):
+    """A version that is held by a name. Whatever takes a version takes a hold.
+
+    >>> version = store.hold("paper", "epoch-1")
+    >>> hold = store.holds()[0]
+    >>> hold.name, hold.version == version, store.at(hold)["a"]
+    ('paper', True, b'1')
+
+    Raises nothing.
+    """
+
+    name: str
+    version: int
+    created_ns: int  #: when it was made, nanoseconds since 1970-01-01 UTC
+
+    @property
+    def created(self) -> datetime:
+        """When it was made, in UTC, rounded down to a microsecond.
+
+        >>> version = store.hold("paper")
+        >>> store.holds()[0].created.tzname()
+        'UTC'
+
+        Raises nothing.
+        """
+        return EPOCH + timedelta(microseconds=self.created_ns // 1_000)
+
+
+@dataclass(frozen=True)
 class ForgetReport:
     """What ``Store.forget`` noted.
 
@@ -395,6 +424,7 @@ class RepairReport:
     tags: int
     queries: int  #: kept queries of the new store, which start anew
     feeds: int  #: kept feeds of the new store, which go on
+    holds: int  #: versions that the new store holds by name
     clock: int  #: the open version of both stores
 
     @classmethod

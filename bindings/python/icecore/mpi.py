@@ -11,7 +11,7 @@ with icecore.mpi.Cluster(MPI.COMM_WORLD, "/dev/shm/weather") as c:
 
 Every rank must make the collective calls, in the same order: ``Cluster()``, ``Cluster.restore``, ``close`` (and the end
 of the ``with`` block), ``tag``, ``barrier``, ``set_consistency``, ``protect``, ``checkpoint``, ``compact``,
-``set_retention``, ``retention`` and ``forget``, and a snapshot's ``to_numpy``, ``to_columns``, ``stream`` and
+``set_retention``, ``retention``, ``hold``, ``release`` and ``forget``, and a snapshot's ``to_numpy``, ``to_columns``, ``stream`` and
 ``find_by_broadcast``. Any rank can make all other calls alone. Every call
 that may wait for another rank releases the GIL.
 """
@@ -34,9 +34,19 @@ _mpi_library.check()  # ImportError if this package and mpi4py do not fit togeth
 from . import _native_mpi, checks, columns
 from ._types import Change
 from .batch import Batch
-from .compaction_arguments import prefixes_wanted, retention_wanted, wanted
+from .compaction_arguments import hold_name, prefixes_wanted, retention_wanted, wanted
 from .errors import Error, InvalidArgumentError
-from .information import CRASH_KINDS, DURABILITY_MODES, INDEXES, CompactionReport, ForgetReport, Retention, Tag, Tags
+from .information import (
+    CRASH_KINDS,
+    DURABILITY_MODES,
+    INDEXES,
+    CompactionReport,
+    ForgetReport,
+    Hold,
+    Retention,
+    Tag,
+    Tags,
+)
 from .mapping import OrderedMapping
 from .metrics import note_with
 from .opening import mode_numbers, path_bytes
@@ -450,6 +460,7 @@ class Cluster(_native_mpi.Cluster, VersionNames):
         *,
         whole: bool = False,
         dry_run: bool = False,
+        only_if_expiring: bool = False,
         threads: int = 0,
         compression: str = "none",
         compression_level: int = 3,
@@ -457,10 +468,10 @@ class Cluster(_native_mpi.Cluster, VersionNames):
         on_progress: Progress | None = None,
     ) -> CompactionReport:
         """Packs the stores of all ranks while threads go on to read and write; ``icecore.compact`` says what packing
-        does and what the arguments mean. Collective: ``whole``, ``dry_run`` and ``compression`` must be the same on all
+        does and what the arguments mean. Collective: all but ``threads``, ``bytes_per_second`` and ``on_progress`` must be the same on all
         ranks. A version expires on all ranks or on none. The report has the sums of all ranks; progress is that of this
         rank."""
-        how = wanted(whole, dry_run, threads, compression, compression_level)
+        how = wanted(whole, dry_run, only_if_expiring, threads, compression, compression_level)
         rate = checks.whole_number(bytes_per_second, "bytes_per_second")
         return CompactionReport(**self._compact(*how, rate, on_progress))
 
@@ -482,6 +493,20 @@ class Cluster(_native_mpi.Cluster, VersionNames):
         """Sets which closed versions ``compact`` keeps from now on, by the tags of the cluster, as
         ``icecore.Store.set_retention``. Collective; all ranks pass the same."""
         self._set_retention(*retention_wanted(tagged, newest, younger_than, hourly, daily, weekly))
+
+    def hold(self, name: str, at: VersionLike | None = None) -> int:
+        """Holds a closed version on all ranks by a name, and returns it: it does not expire until ``release(name)``, as
+        ``icecore.Store.hold``. Without a version the open one is closed, as by ``tag()``. Collective; all ranks pass the
+        same."""
+        return self._hold_version(hold_name(name), None if at is None else self._version_of(at))
+
+    def release(self, name: str) -> None:
+        """Ends the hold of this name on all ranks, as ``icecore.Store.release``. Collective."""
+        self._release_version(hold_name(name))
+
+    def holds(self) -> list[Hold]:
+        """The versions that are held, in their order, as this rank has them; any rank may ask alone."""
+        return [Hold(*one) for one in self._held_tuples()]
 
     def forget(self, *keys: BytesLike, prefixes: Iterable[BytesLike] = (), note: str = "") -> ForgetReport:
         """Removes the keys, and those that begin with one of the prefixes, on the ranks that own them, and has the next

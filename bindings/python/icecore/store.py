@@ -307,6 +307,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         *,
         whole: bool = False,
         dry_run: bool = False,
+        only_if_expiring: bool = False,
         threads: int = 0,
         compression: str = "none",
         compression_level: int = 3,
@@ -314,7 +315,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         on_progress: Progress | None = None,
     ) -> CompactionReport:
         """Packs what was written, while other threads go on to read and write; ``icecore.compact`` says what packing
-        does, and what ``whole``, ``dry_run``, ``threads`` and ``compression`` mean. Writers are stopped for a moment at
+        does, and what its arguments mean. Writers are stopped for a moment at
         the end (``writers_stopped`` of the report, in seconds). ``bytes_per_second`` limits what is written on average; 0:
         no limit. The space of what is replaced is given back by the next call once the snapshots, views and iterators
         that were open before have ended; until then ``erased`` is False. Everything up to ``up_to`` is durable then.
@@ -328,7 +329,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         Raises InvalidArgumentError in a process that is attached, and for wrong arguments, ReadOnlyError,
         ValueTooLargeError, NoSpaceError, DamagedError, IOFailedError, PoisonedError, QueryBusyError and ClosedError.
         """
-        how = wanted(whole, dry_run, threads, compression, compression_level)
+        how = wanted(whole, dry_run, only_if_expiring, threads, compression, compression_level)
         rate = checks.whole_number(bytes_per_second, "bytes_per_second")
         return CompactionReport(**self._compact(*how, rate, on_progress))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native, checks
 from .history import Diff, History
-from .compaction_arguments import retention_wanted
-from .information import Retention, Tag, Tags
+from .compaction_arguments import hold_name, retention_wanted
+from .information import Hold, Retention, Tag, Tags
 from .metrics import note_with
 from .snapshot import Snapshot
 from .versions import VersionNames, nanoseconds
@@ -189,8 +189,8 @@ class VersionedStore(_native.Store, VersionNames):
     ) -> None:
         """Sets which closed versions ``icecore.compact`` keeps from now on: those with a tag; so many of the newest;
         those younger than an age; the newest tag of each of so many hours, days and weeks (UTC) that have one. A version
-        stays if any of these wants it; without any, all stay. The newest one, and those that kept queries and feeds
-        need, always stay. The others expire at the next ``compact``, for ever: reading them raises VersionExpiredError.
+        stays if any of these wants it; without any, all stay. The newest one, and those that are held, or that kept
+        queries and feeds need, always stay. The others expire at the next ``compact``, for ever: reading them raises VersionExpiredError.
 
         Ages are those of tags: a version without one is as old as the first tag behind it. It is durable on return.
 
@@ -201,6 +201,46 @@ class VersionedStore(_native.Store, VersionNames):
         Raises InvalidArgumentError for a negative number or age, TypeError, ReadOnlyError and ClosedError.
         """
         self._set_retention(*retention_wanted(tagged, newest, younger_than, hourly, daily, weekly))
+
+    def hold(self, name: str, at: VersionLike | None = None) -> int:
+        """Holds a closed version (by default the present) by a name, and returns it: it does not expire until
+        ``release(name)``, whatever the retention. What the version shows stays; versions before and behind it may
+        expire, and a key that is forgotten goes from it, too. Version and hold are durable on return.
+
+        >>> version = store.hold("paper", "epoch-1")
+        >>> store.set_retention(newest=1)
+        >>> report = store.compact()
+        >>> store.at(version)["a"]
+        b'1'
+
+        Raises QueryExistsError if a hold has this name, what ``at()`` raises, InvalidArgumentError for a name that is
+        empty or has more than 65,535 bytes, and in an attached process unless every write is durable by itself,
+        TypeError, NoSpaceError, ReadOnlyError and ClosedError.
+        """
+        return self._hold_version(hold_name(name), None if at is None else self._version_of(at))
+
+    def release(self, name: str) -> None:
+        """Ends the hold of this name, durably: the next compaction may let its version expire.
+
+        >>> version = store.hold("paper")
+        >>> store.release("paper")
+        >>> store.holds()
+        []
+
+        Raises NoSuchQueryError, DamagedError, TypeError, ReadOnlyError and ClosedError.
+        """
+        self._release_version(hold_name(name))
+
+    def holds(self) -> list[Hold]:
+        """The versions that are held, in their order.
+
+        >>> version = store.hold("paper", "epoch-1")
+        >>> [(hold.name, hold.version == version) for hold in store.holds()]
+        [('paper', True)]
+
+        Raises ReadOnlyError beside another process that writes the store, and ClosedError.
+        """
+        return [Hold(*one) for one in self._held_tuples()]
 
     def expired_versions(self) -> list[range]:
         """The closed versions that compactions gave up, in ascending ranges. Their tags are still listed.

@@ -1,4 +1,8 @@
 // Packing the stores of all ranks of a cluster, and which versions they keep.
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
 #include "arguments.hpp"
 #include "cluster_objects.hpp"
 #include "upkeep.hpp"
@@ -6,12 +10,13 @@
 namespace icecore::python {
 namespace {
 
-named_values compact(cluster_object& self, bool whole, bool dry_run, unsigned threads, int compression, int level,
-                     std::uint64_t bytes_per_second, progress_like on_progress) {
+named_values compact(cluster_object& self, bool whole, bool dry_run, bool only_if_expiring, unsigned threads,
+                     int compression, int level, std::uint64_t bytes_per_second, progress_like on_progress) {
   const std::shared_ptr<cluster_session> owner = self.owner;
   progress_adapter progress(on_progress);
   const compaction_options how{.whole = whole,
                                .dry_run = dry_run,
+                               .only_if_expiring = only_if_expiring,
                                .threads = threads,
                                .bytes_per_second = bytes_per_second,
                                .compression = static_cast<icecore::compression>(compression),
@@ -20,6 +25,20 @@ named_values compact(cluster_object& self, bool whole, bool dry_run, unsigned th
   const compaction_report done = run(*owner, [&](icecore::cluster& used) { return used.compact(how); });
   progress.finish();
   return dict_of(done);
+}
+
+icecore::version hold_version(cluster_object& self, const nb::bytes& name, std::optional<icecore::version> at) {
+  const std::string of(name.c_str(), name.size());
+  return run(*self.owner, [&](icecore::cluster& used) { return used.hold_version(of, at); });
+}
+
+void release_version(cluster_object& self, const nb::bytes& name) {
+  const std::string of(name.c_str(), name.size());
+  run(*self.owner, [&](icecore::cluster& used) { used.release_version(of); });
+}
+
+any_list held_tuples(cluster_object& self) {
+  return tuples_of(run(*self.owner, [](icecore::cluster& used) { return used.held_versions(); }));
 }
 
 named_values forget(cluster_object& self, many_bytes_like keys, many_bytes_like prefixes, const nb::bytes& note) {
@@ -33,8 +52,11 @@ named_values forget(cluster_object& self, many_bytes_like keys, many_bytes_like 
 
 void bind_cluster_upkeep(cluster_class& cluster) {
   cluster
-      .def("_compact", compact, nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"), nb::arg("compression"),
-           nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+      .def("_compact", compact, nb::arg("whole"), nb::arg("dry_run"), nb::arg("only_if_expiring"), nb::arg("threads"),
+           nb::arg("compression"), nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+      .def("_hold_version", hold_version, nb::arg("name"), nb::arg("at").none())
+      .def("_release_version", release_version, nb::arg("name"))
+      .def("_held_tuples", held_tuples)
       .def("_forget", forget, nb::arg("keys"), nb::arg("prefixes"), nb::arg("note"))
       .def("_retention_dict",
            [](cluster_object& self) -> named_values {

@@ -116,6 +116,7 @@ nb::dict dict_of(const repair_report& report) {
   d["records"] = report.records;
   d["tags"] = report.tags;
   d["feeds"] = report.feeds;
+  d["holds"] = report.holds;
   d["queries"] = report.queries;
   d["clock"] = report.clock;
   return d;
@@ -178,12 +179,13 @@ named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, pr
   return dict_of(report);
 }
 
-named_values compact_open(store_object& self, bool whole, bool dry_run, unsigned threads, int compression, int level,
-                          std::uint64_t bytes_per_second, progress_like on_progress) {
+named_values compact_open(store_object& self, bool whole, bool dry_run, bool only_if_expiring, unsigned threads,
+                          int compression, int level, std::uint64_t bytes_per_second, progress_like on_progress) {
   icecore::store& store = self.owner->use();
   progress_adapter progress(on_progress);
   const compaction_options how{.whole = whole,
                                .dry_run = dry_run,
+                               .only_if_expiring = only_if_expiring,
                                .threads = threads,
                                .bytes_per_second = bytes_per_second,
                                .compression = static_cast<icecore::compression>(compression),
@@ -198,8 +200,9 @@ named_values compact_open(store_object& self, bool whole, bool dry_run, unsigned
   return python::dict_of(done);
 }
 
-named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, unsigned threads, int compression, int level,
-                          progress_like on_progress, const placement_pairs& placements, int crash) {
+named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, bool only_if_expiring, unsigned threads,
+                          int compression, int level, progress_like on_progress, const placement_pairs& placements,
+                          int crash) {
   progress_adapter progress(on_progress);
   options opening;
   opening.on_progress = progress.function();
@@ -208,6 +211,7 @@ named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, unsig
   const std::filesystem::path file(std::string(path.c_str(), path.size()));
   const compaction_options how{.whole = whole,
                                .dry_run = dry_run,
+                               .only_if_expiring = only_if_expiring,
                                .threads = threads,
                                .compression = static_cast<icecore::compression>(compression),
                                .compression_level = level,
@@ -241,6 +245,30 @@ any_list expired_ranges(store_object& self) {
     all.append(nb::make_tuple(each.first, each.end));
   }
   return all;
+}
+
+icecore::version hold_version(store_object& self, const nb::bytes& name, std::optional<icecore::version> at) {
+  store& used = self.owner->use();
+  const std::string of(name.c_str(), name.size());
+  const without_gil released(*self.owner);
+  return used.hold_version(of, at);
+}
+
+void release_version(store_object& self, const nb::bytes& name) {
+  store& used = self.owner->use();
+  const std::string of(name.c_str(), name.size());
+  const without_gil released(*self.owner);
+  used.release_version(of);
+}
+
+any_list held_tuples(store_object& self) {
+  const store& used = self.owner->use();
+  std::vector<held_version> found;
+  {
+    const without_gil released(*self.owner);
+    found = used.held_versions();
+  }
+  return tuples_of(found);
 }
 
 named_values forget(store_object& self, many_bytes_like keys, many_bytes_like prefixes, const nb::bytes& note) {
@@ -315,6 +343,9 @@ void bind_information(store_class& c, nb::module_& m) {
       .def("_set_retention", &set_retention, nb::arg("tagged"), nb::arg("newest"), nb::arg("seconds"),
            nb::arg("hourly"), nb::arg("daily"), nb::arg("weekly"))
       .def("_expired_ranges", &expired_ranges)
+      .def("_hold_version", &hold_version, nb::arg("name"), nb::arg("at").none())
+      .def("_release_version", &release_version, nb::arg("name"))
+      .def("_held_tuples", &held_tuples)
       .def("_forget", &forget, nb::arg("keys"), nb::arg("prefixes"), nb::arg("note"))
       .def("_durability_dict",
            [](store_object& self) -> named_values { return dict_of(self.owner->use().durability()); })
@@ -328,15 +359,16 @@ void bind_information(store_class& c, nb::module_& m) {
              }
              return dict_of(*counted);
            })
-      .def("_compact", &compact_open, nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"), nb::arg("compression"),
-           nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+      .def("_compact", &compact_open, nb::arg("whole"), nb::arg("dry_run"), nb::arg("only_if_expiring"),
+           nb::arg("threads"), nb::arg("compression"), nb::arg("level"), nb::arg("bytes_per_second"),
+           nb::arg("on_progress").none())
       .def("_pause_compaction", [](store_object& self) { self.owner->use().pause_compaction(); })
       .def("_resume_compaction", [](store_object& self) { self.owner->use().resume_compaction(); })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none(), nb::arg("moved"));
-  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("dry_run"), nb::arg("threads"),
-        nb::arg("compression"), nb::arg("level"), nb::arg("on_progress").none(), nb::arg("placements"),
-        nb::arg("crash"));
+  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("dry_run"),
+        nb::arg("only_if_expiring"), nb::arg("threads"), nb::arg("compression"), nb::arg("level"),
+        nb::arg("on_progress").none(), nb::arg("placements"), nb::arg("crash"));
   m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none(),
         nb::arg("placements"), nb::arg("moved"), nb::arg("crash"));
 }

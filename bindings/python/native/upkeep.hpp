@@ -52,6 +52,16 @@ namespace icecore::python {
   return d;
 }
 
+/// Name, version, and when it was made, of each.
+[[nodiscard]] inline nb::list tuples_of(const std::vector<held_version>& held) {
+  nb::list all;
+  for (const held_version& each : held) {
+    const auto created = std::chrono::duration_cast<std::chrono::nanoseconds>(each.created.time_since_epoch());
+    all.append(nb::make_tuple(new_text(each.name), each.version, created.count()));
+  }
+  return all;
+}
+
 /// What a caller gives in a list or the like. `what` is named in errors.
 [[nodiscard]] inline std::vector<std::string> strings_of(const many_bytes_like& given, const char* what) {
   std::vector<std::string> all;

@@ -462,7 +462,7 @@ class sender {
   std::vector<moved> own_;
 };
 
-/// What the queries of the checkpoint ask, packed. All of its parts have the same ones.
+/// What the queries of the checkpoint ask, and what it holds, packed. All of its parts have the same ones.
 std::string questions_of(const redistribution& what) {
   options reading = what.opening->store;
   reading.access = access::read_only;
@@ -472,20 +472,33 @@ std::string questions_of(const redistribution& what) {
   reading.shared_as.clear();
   const store part(what.files.front(), reading);
   packer out;
-  for (const query& listed : part.queries()) {
+  const std::vector<query> queries = part.queries();
+  out.number(static_cast<std::uint64_t>(queries.size()));
+  for (const query& listed : queries) {
     const std::vector<std::byte> asked = listed.stored();
     out.number(listed.version());
     out.text({reinterpret_cast<const char*>(asked.data()), asked.size()});
   }
+  for (const held_version& held : part.held_versions()) {
+    out.number(held.version);
+    out.text(held.name);
+  }
   return out.take();
 }
 
-/// They start anew: the rows that were found belong to keys that are on other ranks now.
+/// They start anew: the rows that were found belong to keys that are on other ranks now. What is held is held anew.
 void start_queries(std::string_view questions, const version_ranges& lost, store& to) {
-  for (unpacker in(questions); !in.at_end();) {
+  unpacker in(questions);
+  if (in.at_end()) return;
+  for (auto left = in.number<std::uint64_t>(); left > 0; --left) {
     const auto at = in.number<version>();
     const std::string_view asked = in.text();
     if (!lost.contains(at)) static_cast<void>(to.start_stored(std::as_bytes(std::span(asked))));
+  }
+  while (!in.at_end()) {
+    const auto at = in.number<version>();
+    const std::string_view name = in.text();
+    if (!lost.contains(at)) static_cast<void>(to.hold_version(name, at));
   }
 }
 

@@ -21,7 +21,7 @@ bool feed_places::is_feed(const query_space& space, link head_segment) noexcept 
   if (head.parts != count || head.definition_size < sizeof(std::uint16_t)) return false;
   std::uint16_t layout = 0;
   std::memcpy(&layout, reinterpret_cast<const std::byte*>(&head) + definition_at, sizeof layout);
-  return layout >= (format::feed_definition_layout & 0x8000U);
+  return format::kind_of(layout) == format::query_kind::feed;
 }
 
 std::uint64_t feed_places::size_of(std::uint64_t definition_size, bool with_keys) noexcept {

@@ -24,15 +24,21 @@ class query_checker {
   bool check(query_findings& into) {
     const std::uint64_t id[2] = {head_->id[0], head_->id[1]};
     const auto definition = space_->definition_of(place_);
+    bool is_hold = false;
     if (!definition) {
-      note(place_, "the definition of a query fails its checksum: what it asked is not known any more");
+      note(place_, space_->is_hold(place_)
+                       ? "the definition of a hold fails its checksum: which version it holds is not known any more, "
+                         "so no version expires"
+                       : "the definition of a query fails its checksum: what it asked is not known any more");
       found_.back().definition_is_lost = true;
     } else {
       name_ = title_of(*definition).name;
+      is_hold = title_of(*definition).kind == format::query_kind::hold;
+      if (is_hold) called_ = "hold";
       check_words();
       if (feed_places::is_feed(*space_, place_)) {
         check_feed();
-      } else {
+      } else if (!is_hold) {
         for (std::uint32_t p = 0; p < head_->parts; ++p) check_part(static_cast<std::uint16_t>(p));
       }
     }
@@ -40,14 +46,14 @@ class query_checker {
     const auto phase = space_->read(head_->state);
     if (phase == static_cast<std::uint64_t>(query_phase::dropped)) return false;
     if (head_->id[0] != id[0] || head_->id[1] != id[1]) return false;
-    into.queries += definition && !feed_places::is_feed(*space_, place_) ? 1 : 0;
+    into.queries += definition && !is_hold && !feed_places::is_feed(*space_, place_) ? 1 : 0;
     into.damages.insert(into.damages.end(), found_.begin(), found_.end());
     return true;
   }
 
  private:
   void note(link at, std::string what) { found_.push_back({at, std::move(what), false}); }
-  void note_in_query(link at, std::string_view what) { note(at, fmt::format("query '{}': {}", name_, what)); }
+  void note_in_query(link at, std::string_view what) { note(at, fmt::format("{} '{}': {}", called_, name_, what)); }
   void note_in_part(link at, unsigned part, std::string_view what) {
     note(at, fmt::format("query '{}', part {}: {}", name_, part, what));
   }
@@ -111,6 +117,7 @@ class query_checker {
   link place_;
   const format::query_head* head_;
   std::string name_;
+  std::string_view called_ = "query";
   std::vector<query_damage> found_;
   std::set<link> misnamed_;  // segments that name another owner
 };
@@ -169,10 +176,9 @@ std::vector<intact_definition> intact_definitions(pool_set& pools) {
     const auto& head = space.head_at(at);
     if (space.read(head.state) == static_cast<std::uint64_t>(query_phase::dropped)) continue;
     if (const auto bytes = space.definition_of(at)) {
-      all.push_back({*bytes, head.parts, space.read(head.keys_expected).value_or(0), {}, false});
-      if (!feed_places::is_feed(space, at)) continue;
-      all.back().is_feed = true;
-      all.back().place = feed_places(space, at).newest();
+      const format::query_kind kind = title_of(*bytes).kind;
+      all.push_back({*bytes, head.parts, space.read(head.keys_expected).value_or(0), {}, kind});
+      if (feed_places::is_feed(space, at)) all.back().place = feed_places(space, at).newest();
     }
   }
   std::ranges::reverse(all);

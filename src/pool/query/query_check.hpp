@@ -30,15 +30,15 @@ struct query_findings {
 /// that is written to its place, would look like damage. It is given up in between.
 [[nodiscard]] query_findings check_queries_in_use(pool_set& pools, process_lock& changes);
 
-/// What is needed to ask the same again, or to go on with a feed.
+/// What is needed to ask the same again, to go on with a feed, or to hold the same version.
 struct intact_definition {
   std::span<const std::byte> bytes;  ///< in the pool
   std::uint32_t parts;
   std::uint64_t keys_expected;
   std::optional<feed_places::place> place;  ///< of a feed; none of its places may be intact
-  bool is_feed;
+  format::query_kind kind;
 };
-/// Of all queries and feeds whose definitions are intact, oldest first.
+/// Of all queries, feeds and holds whose definitions are intact, oldest first.
 [[nodiscard]] std::vector<intact_definition> intact_definitions(pool_set& pools);
 
 }  // namespace icecore

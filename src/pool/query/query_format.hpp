@@ -111,13 +111,30 @@ struct query_chunk {
 static_assert(sizeof(query_chunk) == 80 && offsetof(query_chunk, in_segment) == 24);
 static_assert(offsetof(query_chunk, rows_before) == 40 && offsetof(query_chunk, older) == 64);
 
+/// What a head segment is of. The two highest bits of its definition's layout tell.
+enum class query_kind : std::uint8_t { query, feed, hold };
+
+[[nodiscard]] constexpr query_kind kind_of(std::uint16_t layout) noexcept {
+  if ((layout & 0x8000U) != 0) return query_kind::feed;
+  return (layout & 0x4000U) != 0 ? query_kind::hold : query_kind::query;
+}
+
+// ---- Holds (src/query/hold/) ----
+//
+// A version that must not expire, by a name. A hold has a head segment as a query, with one part, which never begins,
+// and no chunks. Its definition: the layout, the name, the version, and when it was made (8 bytes, nanoseconds since
+// 1970-01-01 UTC). The first hold raises the minor version: a writer that does not know holds would take one for a
+// query, and drop it where keys are forgotten.
+
+inline constexpr std::uint16_t hold_definition_layout = 0x4001;
+inline constexpr std::uint32_t hold_parts = 1;
+
 // ---- Feeds (src/query/feed/) ----
 //
 // A feed that the store keeps has a head segment as a query, with two feed_places where a query has its parts, and a
 // definition whose first number is feed_definition_layout. Behind the definition, from the next cache line on, a feed
 // with a snapshot has room for two keys of the greatest size, one for each place.
 
-/// Layouts of definitions of feeds; those of queries are smaller.
 inline constexpr std::uint16_t feed_definition_layout = 0x8001;
 
 inline constexpr std::uint8_t feed_in_snapshot = 1;

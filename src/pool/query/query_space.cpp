@@ -170,6 +170,14 @@ std::optional<std::span<const std::byte>> query_space::definition_of(link at) co
   return bytes;
 }
 
+bool query_space::is_hold(link at) const noexcept {
+  auto& head = head_at(at);
+  std::uint16_t layout = 0;
+  if (head.parts != format::hold_parts || head.definition_size < sizeof layout) return false;
+  std::memcpy(&layout, definition_bytes(head).data(), sizeof layout);
+  return format::kind_of(layout) == format::query_kind::hold;
+}
+
 query_title title_of(std::span<const std::byte> definition) noexcept {
   query_title title{};
   std::uint32_t size = 0;
@@ -177,7 +185,7 @@ query_title title_of(std::span<const std::byte> definition) noexcept {
   if (definition.size() < before) return title;
   std::uint16_t layout = 0;
   std::memcpy(&layout, definition.data(), sizeof layout);
-  title.is_feed = layout >= (format::feed_definition_layout & 0x8000U);
+  title.kind = format::kind_of(layout);
   std::memcpy(&size, definition.data() + sizeof(std::uint16_t), sizeof size);
   if (definition.size() - before < size + sizeof title.version) return title;
   title.name = {reinterpret_cast<const char*>(definition.data() + before), size};
@@ -309,14 +317,42 @@ void query_space::finish_claims() const {
   for (const link head : all) finish_one(head_at(head).claim, &head_at(head));
 }
 
+namespace {
+
+std::string_view word_of(format::query_kind kind) noexcept {
+  switch (kind) {
+    case format::query_kind::feed:
+      return "feed";
+    case format::query_kind::hold:
+      return "hold";
+    default:
+      return "query";
+  }
+}
+
+/// Before the first word of it is there. Older versions of icecore would take segments of queries for damage, and would
+/// drop a hold.
+void raise_format_for(pool_set& pools, format::query_kind kind) {
+  const std::uint16_t major = format::version_major_with_queries;
+  const std::uint16_t minor = kind == format::query_kind::hold ? format::minor_with_holds : std::uint16_t{0};
+  const format::root now = pools.roots().read();
+  if (now.version_major >= major && now.version_minor >= minor) return;
+  pools.roots().update_both([&](format::root& r) {
+    r.version_major = std::max(r.version_major, major);
+    r.version_minor = std::max(r.version_minor, minor);
+  });
+}
+
+}  // namespace
+
 /// Under the lock, so that of two processes that start one name one is refused.
 void query_space::require_free_name(std::span<const std::byte> definition) const {
   const query_title mine = title_of(definition);
   for (const link at : heads([](link, const std::string&) {})) {
     if (read(head_at(at).state) == static_cast<std::uint64_t>(format::query_phase::dropped)) continue;
     const auto there = definition_of(at);
-    if (!there || title_of(*there).name != mine.name || title_of(*there).is_feed != mine.is_feed) continue;
-    raise(errc::query_exists, "a {} is named '{}' already", mine.is_feed ? "feed" : "query", mine.name);
+    if (!there || title_of(*there).name != mine.name || title_of(*there).kind != mine.kind) continue;
+    raise(errc::query_exists, "a {} is named '{}' already", word_of(mine.kind), mine.name);
   }
 }
 
@@ -331,11 +367,9 @@ link query_space::add(const new_query& what) {
   }
   const recovering_lock lock = hold();
   require_free_name(definition);
+  if (what.require) what.require();
   pool_set& pools = *pool_;
-  if (pools.roots().read().version_major < format::version_major_with_queries) {
-    // before the first word of a query is there: older versions of icecore would take its segments for damage
-    pools.roots().update_both([](format::root& r) { r.version_major = format::version_major_with_queries; });
-  }
+  raise_format_for(pools, title_of(definition).kind);
   std::random_device random;
   const auto word = [&random] { return std::uint64_t{random()} << 32 | random(); };
   const std::array<std::uint64_t, 2> id{word(), word()};
@@ -407,6 +441,16 @@ void query_space::clear_free_space() {
   }
   pool_->persist().sync();
   for (const pool* p : pool_->files()) p->file().sync();  // no flush of lines makes a hole durable
+}
+
+void query_space::clear_behind_definition(link hold) {
+  const std::span<std::byte> definition = definition_bytes(head_at(hold));
+  const bool is_intact = definition_of(hold).has_value();
+  std::byte* const from = definition.data() + (is_intact ? definition.size() : sizeof(std::uint16_t));
+  const std::byte* const end = pool_->at(hold) + pool_->segment_at(hold).size;
+  const auto size = static_cast<std::size_t>(end - from);
+  std::memset(from, 0, size);
+  pool_->persist().persist(from, size);
 }
 
 // ---- After a power cut on a block device ----

@@ -42,6 +42,8 @@ struct new_query {
   std::uint64_t keys_expected = 0;
   std::uint64_t bytes_behind = 0;                ///< room behind the definition
   std::function<void(link head)> complete = {};  ///< writes more into its head segment before anyone finds it
+  /// Called under the lock, before anything is changed: what it throws leaves everything as it was.
+  std::function<void()> require = {};
 };
 
 class query_space {
@@ -61,6 +63,8 @@ class query_space {
   }
   /// The bytes of a query's definition; empty if they, or what says where they are, fail their checksum.
   [[nodiscard]] std::optional<std::span<const std::byte>> definition_of(link head) const noexcept;
+  /// Whether the head segment says that it is a hold's; it may be damaged.
+  [[nodiscard]] bool is_hold(link head) const noexcept;
   /// The greatest definition, with its head and part lines.
   [[nodiscard]] static constexpr std::uint64_t head_capacity() noexcept {
     return capacity_of(format::query_size_classes - 1);
@@ -68,8 +72,8 @@ class query_space {
   [[nodiscard]] pool_set& pools() const noexcept { return *pool_; }
 
   // ---- Changing ----
-  /// A new query or feed, with an id of its own. Durable when it returns. errc::query_exists if one of its kind has its
-  /// name, in whatever process it was made.
+  /// A new query, feed or hold, with an id of its own. Durable when it returns. errc::query_exists if one of its kind
+  /// has its name, in whatever process it was made.
   link add(const new_query& what);
   /// A segment of a size class for the query's chunks; `near` chooses the file. Its old content, if it had one, is
   /// still there, and fails every checksum: its reuse count is a new one.
@@ -80,6 +84,9 @@ class query_space {
   /// Leaves zeros in the free segments, durably: what dropped queries held is in no file then. Nobody reads a query
   /// that was dropped.
   void clear_free_space();
+  /// The same with what lies behind the definition of a hold: its segment may have been one of a query before. One that
+  /// is damaged keeps what says that it is a hold.
+  void clear_behind_definition(link hold);
   /// Completes what a crash left half done, except drop(): call that again.
   void finish() {
     const recovering_lock lock = hold();
@@ -141,7 +148,7 @@ class query_space {
 struct query_title {
   std::string_view name;  ///< a view into the definition
   std::uint64_t version;
-  bool is_feed;
+  format::query_kind kind;
 };
 [[nodiscard]] query_title title_of(std::span<const std::byte> definition) noexcept;
 

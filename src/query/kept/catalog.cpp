@@ -44,13 +44,16 @@ query_catalog::~query_catalog() { readers_->close(); }
 /// start() makes the version durable first, so only a device that lied, or repair, loses the version of a query.
 bool query_catalog::is_of_lost_version(link head) const noexcept {
   const auto definition = space_.definition_of(head);
-  return definition && !feed_places::is_feed(space_, head) && store_->lost.contains(title_of(*definition).version);
+  if (!definition) return false;
+  const query_title title = title_of(*definition);
+  return title.kind == format::query_kind::query && store_->lost.contains(title.version);
 }
 
 query_catalog& query_catalog::of(const store_core& core) {
   if (core.beside_writer()) {
     raise(errc::read_only,
-          "{}: another process writes the store: its kept queries can be read there, or by a process that is attached "
+          "{}: another process writes the store: its kept queries, feeds and holds can be read there, or by a process "
+          "that is attached "
           "to it (options::shared_as)",
           core.the_pool().file().path().native());
   }
@@ -137,7 +140,7 @@ void query_catalog::refresh() {
         continue;
       }
     }
-    if (feed_places::is_feed(space_, at)) continue;
+    if (feed_places::is_feed(space_, at) || space_.is_hold(at)) continue;
     try {
       now[at] = read(at);
     } catch (const error& e) {
@@ -220,7 +223,7 @@ void query_catalog::free_dropped() noexcept {
 
 void query_catalog::require_changeable() const {
   if (store_->reads_only()) {
-    raise(errc::read_only, "{}: was opened for reading only; its queries can be read, but not changed",
+    raise(errc::read_only, "{}: was opened for reading only; its queries, feeds and holds can be read, but not changed",
           store_->pool->file().path().native());
   }
 }

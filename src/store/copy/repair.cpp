@@ -291,14 +291,19 @@ std::string_view text_of(std::span<const std::byte> bytes) noexcept {
 }
 
 /// A query keeps what it asks, not what it found: rows are named by keys and versions, but chunks by places. Queries of
-/// versions that a power cut took are gone with these. A feed goes on where it was acknowledged.
-/// What holds a forgotten key stays behind.
+/// versions that a power cut took are gone with these. A feed goes on where it was acknowledged. A hold holds the same
+/// version. What holds a forgotten key stays behind, but for the names of holds.
 void copy_queries(store_core& from, store_core& to, const forgotten_keys& forgotten, const version_ranges& altered,
                   repair_report& report) {
   query_space space(to.the_pool(), to.shared().queries);
   for (const intact_definition& d : intact_definitions(from.the_pool())) {
+    if (d.kind == format::query_kind::hold) {
+      static_cast<void>(space.add({d.parts, d.bytes}));
+      ++report.holds;
+      continue;
+    }
     if (forgotten.are_in(text_of(d.bytes)) || (d.place && forgotten.are_in(d.place->key))) continue;
-    if (!d.is_feed) {
+    if (d.kind == format::query_kind::query) {
       if (from.lost().contains(title_of(d.bytes).version)) continue;
       static_cast<void>(space.add({d.parts, d.bytes, d.keys_expected}));
       ++report.queries;

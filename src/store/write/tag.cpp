@@ -22,6 +22,7 @@
 #include "base/threads.hpp"
 #include "store/core.hpp"
 #include "store/packed/retention/expiry.hpp"
+#include "store/packed/retention/holds.hpp"
 
 namespace icecore::detail {
 namespace {
@@ -189,6 +190,11 @@ void store_core::expire(std::span<const version_range> versions) {
           all.front().first == 0                    ? "version 0 is the empty store"
           : all.size() > format::expired_ranges_max ? "a store notes fewer ranges"
                                                     : "the newest closed version is the present");
+  }
+  for (const found_hold& each : holds_of(query_space(*pool_, shared_->queries))) {
+    if (!has_any(all, each.what.at, each.what.at)) continue;
+    raise(errc::invalid_argument, "version {} cannot expire: it is held as '{}'; release it first", each.what.at,
+          each.what.name);
   }
   manifest next = packing_;
   next.expired = std::move(all);

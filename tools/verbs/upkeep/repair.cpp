@@ -35,7 +35,7 @@ void print_json(const repair_report& report) {
   summary.add("complete", report.complete()).add("losses", report.losses.size());
   summary.add("repaired_places", report.repaired.size()).add("unknown_ranges", report.unknown.size());
   summary.add("keys", report.keys).add("records", report.records).add("tags", report.tags);
-  summary.add("queries", report.queries).add("feeds", report.feeds);
+  summary.add("queries", report.queries).add("feeds", report.feeds).add("holds", report.holds);
   out().line(summary.add("clock", report.clock).text());
 }
 
@@ -52,6 +52,7 @@ void print_table(const repair_report& report, const std::string& damaged, const 
   }
   unknown.print(out());
   if (report.feeds != 0) out().line(fmt::format("{} feeds go on", grouped(report.feeds)));
+  if (report.holds != 0) out().line(fmt::format("{} holds hold the same versions", grouped(report.holds)));
   if (report.queries != 0) out().line(fmt::format("{} queries start anew", grouped(report.queries)));
   out().line(fmt::format("{}: {} keys, {} records, {} tags up to version {}; {}", shown(path), grouped(report.keys),
                          grouped(report.records), grouped(report.tags), report.clock,

@@ -83,7 +83,7 @@ std::string pins_in_words(const statistics& s) {
   if (s.oldest_pin) {
     text = fmt::format("of version {} or later, at most {:.0f} s old", grouped(*s.oldest_pin), s.oldest_pin_seconds);
   }
-  if (s.oldest_held) text += fmt::format("; kept queries and feeds hold version {}", grouped(*s.oldest_held));
+  if (s.oldest_held) text += fmt::format("; queries, feeds and holds keep version {}", grouped(*s.oldest_held));
   return text;
 }
 
@@ -98,6 +98,7 @@ struct kept_versions {
   std::span<const version_range> lost;
   std::vector<version_range> expired;
   retention policy;
+  std::vector<held_version> holds;
 };
 
 void print_ranges(std::string_view name, std::span<const version_range> ranges) {
@@ -144,6 +145,7 @@ void print_json(const statistics& s, const kept_versions& versions) {
   out().line(line.add("durability", durability).text());
   print_ranges("lost_versions", versions.lost);
   print_ranges("expired_versions", versions.expired);
+  for (const held_version& h : versions.holds) out().line(json_object().add("hold", hold_json(h)).text());
   if (s.files.size() == 1) return;
   for (const file_statistics& f : s.files) {
     json_object file;
@@ -154,7 +156,7 @@ void print_json(const statistics& s, const kept_versions& versions) {
 }
 
 /// More of them would bury the rest; -o json has all.
-constexpr std::size_t expired_lines_max = 10;
+constexpr std::size_t lines_max = 10;
 
 void print_table(const statistics& s, const kept_versions& versions) {
   const auto line = [](std::string_view what, const std::string& value) {
@@ -167,13 +169,20 @@ void print_table(const statistics& s, const kept_versions& versions) {
     line("  lost versions", fmt::format("{} to {}, in a power cut", grouped(first), grouped(end - 1)));
   }
   for (const auto& [first, end] :
-       std::span<const version_range>(versions.expired).first(std::min(versions.expired.size(), expired_lines_max))) {
+       std::span<const version_range>(versions.expired).first(std::min(versions.expired.size(), lines_max))) {
     line("  expired versions", fmt::format("{} to {}", grouped(first), grouped(end - 1)));
   }
-  if (versions.expired.size() > expired_lines_max) {
-    line("", fmt::format("and {} more ranges", grouped(versions.expired.size() - expired_lines_max)));
+  if (versions.expired.size() > lines_max) {
+    line("", fmt::format("and {} more ranges", grouped(versions.expired.size() - lines_max)));
   }
   line("keeps", in_words(versions.policy));
+  for (std::size_t i = 0; i < std::min(versions.holds.size(), lines_max); ++i) {
+    const held_version& h = versions.holds[i];
+    line("  holds", fmt::format("version {}, as '{}'", grouped(h.version), shown(h.name)));
+  }
+  if (versions.holds.size() > lines_max) {
+    line("", fmt::format("and {} more", grouped(versions.holds.size() - lines_max)));
+  }
   line("keys", s.keys == s.keys_at_least ? grouped(s.keys)
                                          : fmt::format("{} to {}", grouped(s.keys_at_least), grouped(s.keys)));
   line("records", fmt::format("{}  ({} inserts, {} removes)", grouped(s.records), grouped(s.records - s.removes),
@@ -216,7 +225,8 @@ void print_table(const statistics& s, const kept_versions& versions) {
 exit_code stat(const stat_arguments& a) {
   const opened_store s = open_to_read(a.store, a.read);
   const statistics statistics = s.stats();
-  const kept_versions versions{s.lost_versions().ranges(), s.expired_versions(), s.retention()};
+  const kept_versions versions{s.lost_versions().ranges(), s.expired_versions(), s.retention(),
+                               s.beside_writer() ? std::vector<held_version>() : s.held_versions()};
   if (a.format == cli::format::json) {
     print_json(statistics, versions);
   } else {

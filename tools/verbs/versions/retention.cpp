@@ -65,6 +65,14 @@ void print(const retention& kept, cli::format format) {
   }
 }
 
+void print_holds(const store& s, cli::format format) {
+  for (const held_version& h : s.held_versions()) {
+    out().line(format == cli::format::json
+                   ? json_object().add("hold", hold_json(h)).text()
+                   : fmt::format("version {}, held as '{}'", grouped(h.version), shown(h.name)));
+  }
+}
+
 exit_code keep(const retention_arguments& a) {
   const retention asked = asked_for(a);
   if (a.all && !asked.keeps_all()) {
@@ -75,6 +83,7 @@ exit_code keep(const retention_arguments& a) {
     read.placements = a.write.placements;
     const store s = open_to_read(a.store, read);
     print(s.retention(), a.format);
+    if (!s.beside_writer()) print_holds(s, a.format);
     return exit_code::ok;
   }
   store s = open_to_write(a.store, a.write, creation::open_existing);
@@ -146,6 +155,7 @@ void add_retention_verbs(command_line& line) {
       "  icecore retention model.ice --younger-than '30 days' --weekly 52\n"
       "  icecore expire model.ice --dry-run                           # what would go\n"
       "  icecore retention model.ice --all\n"
+      "  icecore hold model.ice paper --at epoch-90                   # this version stays, whatever the retention\n"
       "A version stays if any option wants it. The others expire when the store is compacted next, for ever; nothing\n"
       "goes before that.");
   verb.add_store(r->store);

@@ -1,7 +1,7 @@
 // Packs a store that nobody else has open. The numbers are those of docs/design/0028-freezing-and-compaction.md.
 //
-//   1. The open version is closed if anything was written in it. The store's retention, its tags and what kept queries
-//      and feeds need decide which versions expire (retention/expiry.hpp).
+//   1. The open version is closed if anything was written in it. The store's retention, its tags and what kept queries,
+//      feeds and holds need decide which versions expire (retention/expiry.hpp).
 //   2. Threads merge ranges of keys of the young generation, and of the strata that are packed once more, into extents,
 //      each in a segment of its own. Nothing leads there.
 //   3. Extents, the tags (as records of the next era) and the manifest are made durable.
@@ -20,6 +20,7 @@
 
 #include "base/raise.hpp"
 #include "pool/query/query_format.hpp"
+#include "pool/query/query_space.hpp"
 #include "store/engine.hpp"
 #include "store/packed/compacting/packing.hpp"
 
@@ -39,6 +40,10 @@ class packing_alone final : packing {
     report_.up_to = how_->only_if_expiring ? core_->version_to_close() : core_->close_version();
     // a compaction closes the open version only if something was written in it
     if (core_->nobody_writes() && core_->shared().newest_recovered < report_.up_to) --report_.up_to;
+    // What a killed process has stored of a release may be in the caches alone: nothing expires by it before it is
+    // durable.
+    query_space queries(*pools_, core_->shared().queries);
+    if (!how_->dry_run && queries.ever_used()) queries.finish();
     decide();
     choose_strata();
     const manifest& now = core_->packing();

@@ -58,7 +58,7 @@ constexpr std::uint64_t round_bytes_at_once = last_bytes_max / 8;
 /// Each two records that a round packs let one be written.
 constexpr std::uint64_t records_for_each = 2;
 
-/// A query or a feed needs a version that was about to expire.
+/// A query, a feed or a hold needs a version that was about to expire.
 struct decision_is_old {};
 
 class live_packing final : packing {
@@ -89,6 +89,9 @@ class live_packing final : packing {
     range_list held;
     {
       query_space queries(*pools_, store_->shared->queries);
+      // What a process that was killed before this opening has stored of a release may be in the caches alone: nothing
+      // expires by it before it is durable.
+      if (queries.ever_used()) queries.finish();
       const recovering_lock no_query = queries.hold();
       decide();
       if (how_->together != nullptr) held = in_order(versions_in_use(*pools_, store_->shared->queries, low));
@@ -286,7 +289,7 @@ class live_packing final : packing {
       }
     }
   }
-  /// Queries and feeds that were made since the decision may need what was about to expire.
+  /// Queries, feeds and holds that were made since the decision may need what was about to expire.
   void require_decision(version high) const {
     if (newly_expired_ == 0) return;
     for (const version_range& held : versions_in_use(*pools_, store_->shared->queries, high)) {
@@ -422,7 +425,8 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
       } catch (const decision_is_old&) {
         if (n == tries) {
           raise(errc::query_busy,
-                "{}: queries and feeds that need versions that are about to expire are made all the time; try again",
+                "{}: queries, feeds and holds that need versions that are about to expire are made all the time; try "
+                "again",
                 pool->file().path().native());
         }
       }

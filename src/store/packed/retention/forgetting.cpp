@@ -135,6 +135,10 @@ void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& 
   // Also where no query is kept any more: what was dropped before left its rows in free segments.
   for (const link head : space.heads([](link, const std::string&) {})) {
     const segment in = pools.segment_at(head);
+    if (space.is_hold(head)) {
+      space.clear_behind_definition(head);
+      continue;
+    }
     const std::string_view bytes(reinterpret_cast<const char*>(pools.at(in.first_record())),
                                  in.size - sizeof(format::segment_header));
     if (feed_places::is_feed(space, head) && !keys.are_in(bytes)) continue;

@@ -60,8 +60,8 @@ class forgotten_keys {
   std::vector<damage> damages_;
 };
 
-/// Drops all kept queries, and the feeds that hold one of the keys; leaves zeros in the free space of queries. Nobody
-/// else has the store open.
+/// Drops all kept queries, and the feeds that hold one of the keys; leaves zeros in the free space of queries. Holds
+/// stay: they name a version, and none of its keys. Nobody else has the store open.
 void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock);
 
 /// Behind a compaction that has dropped the keys, when the space of what it replaced is given back: what they have left
