@@ -431,7 +431,7 @@ TEST_F(BesideOne, who_does_not_want_that_is_told_that_the_store_is_locked) {
   options opening = reading();
   opening.beside_writer = false;
   expect_error(errc::locked, std::to_string(getpid()), [&] { const store reader(path_, opening); });
-  expect_error(errc::locked, "", [&] { static_cast<void>(verify_file(path_)); });
+  EXPECT_TRUE(verify_file(path_).ok()) << "which reads beside the writer";
 }
 
 TEST_F(BesideOne, a_reader_that_no_writer_meets_keeps_writers_out) {
