@@ -54,7 +54,8 @@ typedef struct icecore_verify_report {
  * icecore_verify_report_free(). */
 int icecore_verify(const icecore_store* store, icecore_progress_function on_progress, void* progress_context,
                    icecore_verify_report** report);
-/* Checks a store file that may be too damaged to open; changes nothing. */
+/* Checks a store file that may be too damaged to open; changes nothing. Beside a process that writes the store, checks
+ * what was settled when it began. */
 int icecore_verify_file(const char* path, icecore_progress_function on_progress, void* progress_context,
                         icecore_verify_report** report);
 /* The same. `moved`, an array of `moved_count` elements: secondary files that are not where the store expects them. */

@@ -366,6 +366,8 @@ class store {
 
 /// Checks a store file that may be too damaged to open; changes nothing. If a crash left the store open, it reads only
 /// the records, but not the persistent index, the entries' heads and the list of tags; store::verify reads these too.
+/// Beside a process that writes the store it reads what was settled when it began, without these three: a record is
+/// damaged if a settled one lies behind it in its segment, or if the root certifies it.
 /// Throws only when there is nothing to check (errc::no_such_store, not_a_store, locked, permission, io;
 /// invalid_argument, missing_file: `moved` names none of the store's files).
 /// `moved`: where the secondary files are, if they are not where the store expects them.

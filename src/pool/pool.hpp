@@ -97,9 +97,9 @@ class pool {
   [[nodiscard]] bool shared() const noexcept { return shared_; }
   /// Whether another process may cut off what lies behind the last segment, when it closes the store. Then what may be
   /// no segment in use is not read through the mapping.
-  [[nodiscard]] bool may_be_cut() const noexcept {
-    return space_ != &own_space_ || mapping_->how() == mapping::kind::observed;
-  }
+  [[nodiscard]] bool may_be_cut() const noexcept { return space_ != &own_space_ || is_observed(); }
+  /// Whether it is open beside the writer.
+  [[nodiscard]] bool is_observed() const noexcept { return mapping_->how() == mapping::kind::observed; }
   /// What is mapped. Whoever holds it can read views into the pool, even when the pool has ended.
   [[nodiscard]] std::shared_ptr<const void> memory() const {
     // Space that views lead to is not given back: the lock that says so lives as long as they do.

@@ -176,6 +176,35 @@ TEST_P(VerifyBeside, a_reader_that_was_there_before_the_store_was_packed_finds_n
   EXPECT_TRUE(reader.verify().ok()) << what_is_wrong(reader.verify());
 }
 
+TEST_P(VerifyBeside, a_dry_run_counts_beside_the_writer_and_changes_nothing) {
+  store writer(path_, writing());
+  fill(writer);
+  writer.set_retention({.newest = 1});
+  const compaction_report told = compact(path_, {}, {.dry_run = true});
+  EXPECT_EQ(told.records, 300U) << "of version 2: all keys but the removed one";
+  EXPECT_EQ(told.up_to, 2U);
+  EXPECT_EQ(told.versions_expired, 1U);
+  EXPECT_FALSE(told.packed);
+  const query needs_the_first = writer.start({.name = "first version", .at = 1});
+  const compaction_report held = compact(path_, {}, {.dry_run = true, .only_if_expiring = true});
+  EXPECT_EQ(held.versions_expired, held.up_to - 2) << "all but the newest one and the first";
+  const store reader(path_, [] {
+    options reading;
+    reading.access = access::read_only;
+    return reading;
+  }());
+  EXPECT_EQ(reader.stats().oldest_held, 1U);
+  EXPECT_EQ(reader.retention().newest, 1U);
+}
+
+TEST_P(VerifyBeside, a_dry_run_of_an_open_store_does_not_make_its_format_a_later_one) {
+  store writer(path_, writing());
+  fill(writer);
+  const std::uint32_t before = writer.stats().format_major;
+  static_cast<void>(writer.compact({.dry_run = true}));
+  EXPECT_EQ(writer.stats().format_major, before);
+}
+
 TEST_P(VerifyBeside, nothing_is_damaged_while_a_process_writes_packs_closes_and_is_killed) {
 #ifdef ICECORE_UNDER_THREAD_SANITIZER
   GTEST_SKIP() << "a child of a process with threads makes some of its own";

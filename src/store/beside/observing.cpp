@@ -166,6 +166,8 @@ std::optional<settled_store> find_settled(const std::filesystem::path& path, con
           path.native(), pools->live().writer_pid);
   }
   const format::root root = pools->roots().read();
+  // closed since, with more than was settled
+  if (now && root.state == format::root_state::clean) return std::nullopt;
   // else another process has begun to open it
   if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return std::nullopt;
   // Only now: what the root leads to is still being written while a process packs the store, which publishes nothing.

@@ -153,7 +153,8 @@ compaction_report compact(const std::filesystem::path& path, const options& open
   writing.access = how.dry_run ? access::read_only : access::read_write;
   writing.creation = creation::open_existing;
   writing.grow_in_background = false;
-  const auto opened = detail::open_store_briefly(path, writing);
+  // Who only counts may do so beside the process that writes.
+  const auto opened = how.dry_run ? detail::open_store(path, writing) : detail::open_store_briefly(path, writing);
   return detail::packing_alone(opened->current(), how).run();
 }
 
