@@ -76,7 +76,7 @@ class Writing:
         self.shell.stdin.write("\n".join((*lines, f"tag done-{self.times}", "")).encode())
         self.shell.stdin.flush()
         deadline = time.monotonic() + 60
-        while f"done-{self.times}".encode() not in run("log", self.store).stdout:
+        while f"done-{self.times}".encode() not in run("log", self.store, "--never-locks").stdout:
             assert self.shell.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
 
