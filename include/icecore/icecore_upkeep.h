@@ -129,7 +129,8 @@ int icecore_compact(const char* path, const icecore_options* options, int whole,
 int icecore_compact_open(icecore_store* store, int whole, unsigned threads, int level, uint64_t bytes_per_second,
                          icecore_progress_function on_progress, void* progress_context,
                          icecore_compaction_report* report);
-/* Automatic compaction (icecore_options.compaction) rests until it is resumed. */
+/* Automatic compaction (icecore_options.compaction) rests until it is resumed. ICECORE_READ_ONLY;
+ * ICECORE_INVALID_ARGUMENT in a process that is attached. */
 int icecore_pause_compaction(icecore_store* store);
 int icecore_resume_compaction(icecore_store* store);
 /* Only counts what icecore_compact() would pack, and what would go; bytes_after is about what would be left. The store,

@@ -213,7 +213,8 @@ struct options {
   bool publish_settled = true;
 
   /// With read_write access: whether the store is packed while it is open, and what that may take. Readers and writers
-  /// go on meanwhile; writers are stopped for a moment at its end (store::compact()).
+  /// go on meanwhile; writers are stopped for a moment at its end (store::compact()). With other access, opening with
+  /// `automatic` is errc::invalid_argument: who opened the store for writing packs it.
   icecore::compaction_mode compaction = icecore::compaction_mode::by_call;
   icecore::compaction_limits compaction_limits{};
 

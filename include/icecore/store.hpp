@@ -336,7 +336,8 @@ class store {
   /// on as its threads do. Functions that it calls cannot call it again: errc::invalid_argument.
   compaction_report compact(const compaction_options& how = {});
   /// Automatic compaction (options::compaction) rests until it is resumed: at once, or when the extent that is being
-  /// made is written. Nothing happens if the store has none.
+  /// made is written. Nothing happens if the store has none. errc::read_only; errc::invalid_argument in a process that
+  /// is attached: it is paused where the store was opened.
   void pause_compaction();
   void resume_compaction();
 

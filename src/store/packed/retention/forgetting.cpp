@@ -212,7 +212,6 @@ std::vector<key_to_forget> all_of(const forget_request& what) {
 
 forget_report store_core::forget(const forget_request& what) {
   check_writable();
-  check_first();
   const std::vector<key_to_forget> all = all_of(what);
   const pin holds = take_pin();  // what is packed may be inflated for us
   forget_report report;
@@ -235,7 +234,7 @@ forget_report store_core::forget(const forget_request& what) {
     report.tag = forget_tag_name(number);
     if (tags().find(report.tag)) continue;
     try {
-      static_cast<void>(tag({.name = report.tag, .note = note}));
+      static_cast<void>(opened_->tag({.name = report.tag, .note = note}));
       return report;
     } catch (const error& e) {  // another thread was faster
       if (e.code() != errc::tag_exists) throw;
