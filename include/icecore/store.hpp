@@ -174,8 +174,7 @@ class store {
   void expire(std::span<const version_range> versions);
 
   /// Sets which closed versions compact() keeps from now on (retention.hpp); all, unless it was called. Durable when it
-  /// returns: a crash meanwhile leaves what was set before, or this. errc::invalid_argument for a negative age, and in
-  /// a process that is attached.
+  /// returns: a crash meanwhile leaves what was set before, or this. errc::invalid_argument for a negative age.
   void set_retention(const icecore::retention& which);
 
   /// Removes keys, and has the next compact() erase them from all versions: forgetting.hpp. The request is durable when
@@ -199,7 +198,7 @@ class store {
 
   /// Captures the whole store as it is now, with every version and tag. The checkpoint can be written to a file while
   /// writes go on. Closes the open version if anything was written in it. Cost: O(segments); writers wait that long.
-  /// Nothing is copied yet. errc::invalid_argument in a process that is attached to the store.
+  /// Nothing is copied yet.
   [[nodiscard]] icecore::checkpoint checkpoint() const;
 
   // ---- Reading -----------------------------------------------------------------------------------------------------

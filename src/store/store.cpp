@@ -66,9 +66,7 @@ std::optional<version> store::replace(std::string_view key, std::string_view val
 std::optional<version> store::apply_if(const batch& operations) { return detail::apply_if(opened(), operations); }
 version store::apply(const batch& operations) { return detail::apply(opened(), operations); }
 version store::tag() { return opened().hold()->tag(); }
-version store::tag(std::string_view name, std::string_view note) {
-  return opened().tag({.name = name, .note = note});
-}
+version store::tag(std::string_view name, std::string_view note) { return opened().tag({.name = name, .note = note}); }
 version store::tag(const tag_options& label) { return opened().tag(label); }
 void store::skip_to(version open) { opened().hold()->skip_to(open); }
 void store::lose(const version_ranges& versions) {

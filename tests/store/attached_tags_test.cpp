@@ -137,7 +137,8 @@ TEST_P(AttachedTags, of_processes_that_make_one_name_one_succeeds) {
   EXPECT_TRUE(verify_file(path_).ok());
 }
 
-// With the persistent index survivors go on; with others a kill amid a write poisons the store, and opening recovers it.
+// With the persistent index survivors go on; with others a kill amid a write poisons the store, and opening recovers
+// it.
 TEST_P(AttachedTags, a_process_that_is_killed_amid_a_tag_leaves_it_made_or_not) {
 #ifdef ICECORE_UNDER_THREAD_SANITIZER
   GTEST_SKIP() << "the thread sanitizer does not see other processes";
@@ -167,7 +168,8 @@ TEST_P(AttachedTags, a_process_that_is_killed_amid_a_tag_leaves_it_made_or_not) 
         std::this_thread::sleep_for(std::chrono::microseconds(round * 97 % 1000));
         tagging.kill(SIGKILL);
         EXPECT_EQ(tagging.wait(), -SIGKILL);
-        for (int i = 0; i < log->made; ++i) acknowledged.insert("tag " + std::to_string(round) + " " + std::to_string(i));
+        for (int i = 0; i < log->made; ++i)
+          acknowledged.insert("tag " + std::to_string(round) + " " + std::to_string(i));
         s.tag("behind " + std::to_string(round));
         acknowledged.insert("behind " + std::to_string(round));
         // the one that was cut off is made, or can be made

@@ -503,9 +503,8 @@ std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& pa
 }
 
 void store_core::share_tags() {
-  shared_tags_ =
-      std::make_unique<shared_tags>(*catalog_, shared_->tags, *opened_->memory, *records_, opened_->told_tags_mutex,
-                                    *tags_, *writers_);
+  shared_tags_ = std::make_unique<shared_tags>(*catalog_, shared_->tags, *opened_->memory, *records_,
+                                               opened_->told_tags_mutex, *tags_, *writers_);
   catalog_ = shared_tags_.get();
 }
 
