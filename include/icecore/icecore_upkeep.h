@@ -54,7 +54,8 @@ typedef struct icecore_verify_report {
  * icecore_verify_report_free(). */
 int icecore_verify(const icecore_store* store, icecore_progress_function on_progress, void* progress_context,
                    icecore_verify_report** report);
-/* Checks a store file that may be too damaged to open; changes nothing. */
+/* Checks a store file that may be too damaged to open; changes nothing. Beside a process that writes the store, checks
+ * what was settled when it began. */
 int icecore_verify_file(const char* path, icecore_progress_function on_progress, void* progress_context,
                         icecore_verify_report** report);
 /* The same. `moved`, an array of `moved_count` elements: secondary files that are not where the store expects them. */
@@ -129,7 +130,8 @@ int icecore_compact(const char* path, const icecore_options* options, int whole,
 int icecore_compact_open(icecore_store* store, int whole, unsigned threads, int level, uint64_t bytes_per_second,
                          icecore_progress_function on_progress, void* progress_context,
                          icecore_compaction_report* report);
-/* Automatic compaction (icecore_options.compaction) rests until it is resumed. */
+/* Automatic compaction (icecore_options.compaction) rests until it is resumed. ICECORE_READ_ONLY;
+ * ICECORE_INVALID_ARGUMENT in a process that is attached. */
 int icecore_pause_compaction(icecore_store* store);
 int icecore_resume_compaction(icecore_store* store);
 /* Only counts what icecore_compact() would pack, and what would go; bytes_after is about what would be left. The store,

@@ -141,15 +141,15 @@ struct options {
   /// `shared_as`. Opening creates this file for the state they share (the index, and who writes where), and closing
   /// removes it. The path must be on a memory file system such as /dev/shm and must not exist yet. All processes belong
   /// to one user: attaching through a file that another user owns or may write is errc::permission.
-  /// Attached processes find, insert, remove, apply batches, read snapshots, histories and tags, verify() and ask for
-  /// stats() without the help of the process that opened the store. Only the opener can close versions with a name,
-  /// close any version under tag durability, lose(), make a checkpoint(), compact() and, but under operation
-  /// durability, sync(). Attached processes release the store before the opener closes it; their later operations throw
-  /// errc::closed. While the store is shared, its pool can grow to 1 TiB, or to its size at opening plus 1 GiB if that
-  /// is more. If one of the processes is killed, even during a write, the others go on if the index is the persistent
-  /// one; if the opener was killed, they go on without what only the opener can do. With the other indexes, and once
-  /// the open store was packed, they get errc::poisoned if the process was killed during a write, and opening the store
-  /// again recovers it. At most 65,536 processes can attach to an open store. Empty: not shared.
+  /// Attached processes read, write, tag, sync(), make a checkpoint(), set the retention, forget(), verify() and ask
+  /// for stats() without the help of the process that opened the store. Only the opener can compact(), lose(),
+  /// expire(), and, but under operation durability, start queries and feeds. Attached processes release the store
+  /// before the opener closes it; their later operations throw errc::closed. While the store is shared, its pool can
+  /// grow to 1 TiB, or to its size at opening plus 1 GiB if that is more. If one of the processes is killed, even
+  /// during a write, the others go on if the index is the persistent one; if the opener was killed, they go on without
+  /// what only the opener can do. With the other indexes, and once the open store was packed, they get errc::poisoned
+  /// if the process was killed during a write, and opening the store again recovers it. At most 65,536 processes can
+  /// attach to an open store. Empty: not shared.
   std::filesystem::path shared_as;
 
   /// Ask for huge pages: for the index, and for a pool on a memory file system, which then grows by multiples of 2 MiB
@@ -213,7 +213,8 @@ struct options {
   bool publish_settled = true;
 
   /// With read_write access: whether the store is packed while it is open, and what that may take. Readers and writers
-  /// go on meanwhile; writers are stopped for a moment at its end (store::compact()).
+  /// go on meanwhile; writers are stopped for a moment at its end (store::compact()). With other access, opening with
+  /// `automatic` is errc::invalid_argument: who opened the store for writing packs it.
   icecore::compaction_mode compaction = icecore::compaction_mode::by_call;
   icecore::compaction_limits compaction_limits{};
 

@@ -174,8 +174,7 @@ class store {
   void expire(std::span<const version_range> versions);
 
   /// Sets which closed versions compact() keeps from now on (retention.hpp); all, unless it was called. Durable when it
-  /// returns: a crash meanwhile leaves what was set before, or this. errc::invalid_argument for a negative age, and in
-  /// a process that is attached.
+  /// returns: a crash meanwhile leaves what was set before, or this. errc::invalid_argument for a negative age.
   void set_retention(const icecore::retention& which);
 
   /// Holds a closed version, by a name: it does not expire until it is released, whatever the retention is or becomes.
@@ -214,7 +213,7 @@ class store {
 
   /// Captures the whole store as it is now, with every version and tag. The checkpoint can be written to a file while
   /// writes go on. Closes the open version if anything was written in it. Cost: O(segments); writers wait that long.
-  /// Nothing is copied yet. errc::invalid_argument in a process that is attached to the store.
+  /// Nothing is copied yet.
   [[nodiscard]] icecore::checkpoint checkpoint() const;
 
   // ---- Reading -----------------------------------------------------------------------------------------------------
@@ -351,7 +350,8 @@ class store {
   /// on as its threads do. Functions that it calls cannot call it again: errc::invalid_argument.
   compaction_report compact(const compaction_options& how = {});
   /// Automatic compaction (options::compaction) rests until it is resumed: at once, or when the extent that is being
-  /// made is written. Nothing happens if the store has none.
+  /// made is written. Nothing happens if the store has none. errc::read_only; errc::invalid_argument in a process that
+  /// is attached: it is paused where the store was opened.
   void pause_compaction();
   void resume_compaction();
 
@@ -381,6 +381,8 @@ class store {
 
 /// Checks a store file that may be too damaged to open; changes nothing. If a crash left the store open, it reads only
 /// the records, but not the persistent index, the entries' heads and the list of tags; store::verify reads these too.
+/// Beside a process that writes the store it reads what was settled when it began, without these three: a record is
+/// damaged if a settled one lies behind it in its segment, or if the root certifies it.
 /// Throws only when there is nothing to check (errc::no_such_store, not_a_store, locked, permission, io;
 /// invalid_argument, missing_file: `moved` names none of the store's files).
 /// `moved`: where the secondary files are, if they are not where the store expects them.

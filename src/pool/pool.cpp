@@ -225,6 +225,7 @@ pool::pool(const std::filesystem::path& path, const options& opening, beside_wri
   check_format(*newest);
   as.check(*newest, origin(), opening);
   check_size(*newest, base_, size, opening, as);
+  map(std::max(whole_pages, size / format::page_size * format::page_size));  // what the root leads to may lie there
   recorded_size_ = newest->file_size;
   codec_ = word_codec(pool_seed_of(*newest));
   choose_durability(opening, *newest, as);

@@ -63,8 +63,13 @@ class pool {
   /// (store/beside/). errc::not_a_store or errc::damaged if it has no root yet.
   pool(const std::filesystem::path& path, const options& opening, beside_writer how, const file_role& as);
 
-  /// For a reader beside the writer, which has grown the file to at least `end`: maps it.
-  void follow(std::uint64_t end) { map(std::max(end, size())); }
+  /// For a reader beside the writer, which has grown the file to at least `end`: maps it. From any thread.
+  void follow(std::uint64_t end) {
+    const std::scoped_lock one_at_a_time(following_);
+    map(std::max(end, size()));
+  }
+  /// The same, all that the file has now.
+  void follow() { follow(file_.size() / format::page_size * format::page_size); }
   /// From now on other processes may attach; `with` lies in memory that they map. Precondition: no other thread uses
   /// the pool.
   void share(pool_space& with);
@@ -90,6 +95,11 @@ class pool {
   /// The size up to which the pool can grow.
   [[nodiscard]] std::uint64_t capacity() const noexcept { return mapping_->capacity(); }
   [[nodiscard]] bool shared() const noexcept { return shared_; }
+  /// Whether another process may cut off what lies behind the last segment, when it closes the store. Then what may be
+  /// no segment in use is not read through the mapping.
+  [[nodiscard]] bool may_be_cut() const noexcept { return space_ != &own_space_ || is_observed(); }
+  /// Whether it is open beside the writer.
+  [[nodiscard]] bool is_observed() const noexcept { return mapping_->how() == mapping::kind::observed; }
   /// What is mapped. Whoever holds it can read views into the pool, even when the pool has ended.
   [[nodiscard]] std::shared_ptr<const void> memory() const {
     // Space that views lead to is not given back: the lock that says so lives as long as they do.
@@ -254,6 +264,7 @@ class pool {
   bool shared_;
   bool huge_pages_;                   // requested
   std::shared_ptr<mapping> mapping_;  // shared with views that outlive the pool
+  std::mutex following_;
   std::byte* base_ = nullptr;
   std::shared_ptr<persistence> persist_;  // of all files of the store
   unsigned persist_file_ = 0;

@@ -386,6 +386,18 @@ void pool_set::end_session(const std::function<void(format::root&)>& change) {
   }
 }
 
+bool pool_set::contains_by_now(link l, std::uint64_t bytes) const noexcept {
+  if (contains(l, bytes)) return true;
+  pool* const p = find(link_pool(l));
+  if (p == nullptr || !p->is_observed()) return false;
+  try {
+    p->follow();
+  } catch (const std::exception&) {  // there are no addresses for it
+    return false;
+  }
+  return contains(l, bytes);
+}
+
 std::uint64_t pool_set::size() const noexcept {
   std::uint64_t bytes = 0;
   for (const pool* p : there_) bytes += p->size();

@@ -75,6 +75,8 @@ class pool_set {
   [[nodiscard]] std::byte* at(link l) const noexcept { return bases_[link_pool(l)] + link_offset(l); }
   [[nodiscard]] std::span<std::byte* const> bases() const noexcept { return bases_; }
   /// Whether `bytes` bytes at `l` lie inside a file.
+  /// Whether that is in the files; of a reader beside the writer, in what they have by now.
+  [[nodiscard]] bool contains_by_now(link l, std::uint64_t bytes) const noexcept;
   [[nodiscard]] bool contains(link l, std::uint64_t bytes) const noexcept {
     const pool* p = find(link_pool(l));
     return p != nullptr && link_offset(l) + bytes <= p->size();

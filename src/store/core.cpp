@@ -192,6 +192,14 @@ void store_core::raise_attached() const {
         pool_->file().path().native());
 }
 
+void store_core::keep_queries() const {
+  if (!beside_writer_ || pool_->first().file().observe()) return;
+  raise(errc::read_only,
+        "{}: another process writes the store, and the file system has no locks by which it would learn that this one "
+        "reads its kept queries; read them there, or in a process that is attached to it (options::shared_as)",
+        pool_->file().path().native());
+}
+
 // ---- About itself ----
 
 statistics store_core::stats() const {
@@ -261,9 +269,10 @@ statistics store_core::stats() const {
   s.durability = pool_->durability();
   opened_->add_to(s);
   s.live_bytes = s.used_bytes - std::min(s.used_bytes, s.garbage_bytes);
-  if (!beside_writer_) {
+  if (!beside_writer_ || pool_->first().file().observe()) {
     query_space queries(*pool_, shared_->queries);
-    const recovering_lock no_query = queries.hold();
+    std::optional<recovering_lock> no_query;
+    if (!beside_writer_) no_query.emplace(queries.hold());
     for (const version_range& each : versions_in_use(*pool_, shared_->queries, clock_->now() - 1)) {
       s.oldest_held = std::min(s.oldest_held.value_or(each.first), each.first);
     }

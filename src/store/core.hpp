@@ -258,6 +258,9 @@ class [[gnu::visibility("hidden")]] store_core {
     if (beside_writer_) return newest_observed_.load(std::memory_order_acquire);
     return nobody_writes() ? clock_->now() : clock_->now() - 1;
   }
+  /// Before it looks at kept queries or feeds. Beside a writer: from now on the space of those that are dropped is not
+  /// used again while this process has the files open. errc::read_only if the file system cannot tell the writer.
+  void keep_queries() const;
   /// From now on readers beside this process learn what is settled, if a thread looks. When opening is complete, before
   /// the first write.
   void publish_settled();

@@ -47,6 +47,15 @@ void opened_store::close() {
   last_->close();
 }
 
+version opened_store::tag(const tag_options& label) {
+  for (;;) {
+    try {
+      return hold()->tag(label);
+    } catch (const engine_is_behind&) {  // another process has packed the store since: the next hold() follows
+    }
+  }
+}
+
 void opened_store::check_usable() const { hold()->check_usable(); }
 
 void opened_store::refuse_lease() const {

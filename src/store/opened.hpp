@@ -88,6 +88,8 @@ class [[gnu::visibility("hidden")]] opened_store {
   [[nodiscard]] compaction_report compact(const compaction_options& how);
   /// The same at this pace.
   [[nodiscard]] compaction_report compact(const compaction_options& how, pace& slow, compacts why);
+  /// store_core::tag() of the engine that is current then.
+  version tag(const tag_options& label);
   /// Ends the session: store_core::close(). Nothing else runs.
   void close();
   /// A pin on the current engine.
@@ -202,6 +204,18 @@ class [[gnu::visibility("hidden")]] opened_store {
   std::vector<numbered> replaced_;
   std::unique_ptr<store_core> last_;  // the current one
   std::optional<ticking_task> following_in_background_;
+};
+
+/// Of who certifies what was written, or takes in what others wrote: one at a time, in all processes that share the
+/// store. A process that is killed while it has its turn leaves nothing half done: a root counts as a whole.
+class certifying_turn {
+ public:
+  explicit certifying_turn(opened_store& store)
+      : here_(store.tag_mutex), among_processes_(store.shared->tagging, [] {}) {}
+
+ private:
+  std::scoped_lock<std::mutex> here_;
+  recovering_lock among_processes_;
 };
 
 /// Thrown under the gate by who finds that its engine is not the current one.

@@ -46,6 +46,8 @@ std::uint64_t shared_state::arrangement_of_this() noexcept {
       offsetof(shared_state, durable),
       offsetof(shared_state, closed_versions),
       offsetof(shared_state, tags),
+      sizeof(made_tags),
+      offsetof(shared_state, tagging),
       offsetof(shared_state, queries),
       offsetof(shared_state, readers),
       offsetof(shared_state, generations),

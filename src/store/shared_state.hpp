@@ -36,6 +36,7 @@ struct shared_state {
   durable_media::state durable;
   closings closed_versions;  ///< rung when a version was closed, or became durable
   made_tags tags;            ///< all of them
+  process_lock tagging;      ///< held from the cut that a certificate counts to its root; by who packs, at the end
   process_lock queries;      ///< of kept queries: held while their segments and runners change (query_space)
   query_readers readers;
   shared_generations generations;
@@ -53,6 +54,8 @@ struct shared_state {
     durable.segments.lock.raises(poisoned);
     durable.heads.raises(poisoned);
     queries.raises(poisoned);
+    tags.lock().raises(poisoned);
+    tagging.raises(poisoned);
   }
 
   /// From now on survivors repair what a killed process left under a lock. Call before any other process can attach.
@@ -68,6 +71,8 @@ struct shared_state {
     durable.segments.lock.make_robust();
     durable.heads.make_robust();
     queries.make_robust();
+    tags.lock().make_robust();
+    tagging.make_robust();
   }
 
   /// The state that another process has made; null if there is none yet. errc::unsupported_format, naming the file it

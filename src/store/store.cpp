@@ -66,10 +66,8 @@ std::optional<version> store::replace(std::string_view key, std::string_view val
 std::optional<version> store::apply_if(const batch& operations) { return detail::apply_if(opened(), operations); }
 version store::apply(const batch& operations) { return detail::apply(opened(), operations); }
 version store::tag() { return opened().hold()->tag(); }
-version store::tag(std::string_view name, std::string_view note) {
-  return opened().hold()->tag({.name = name, .note = note});
-}
-version store::tag(const tag_options& label) { return opened().hold()->tag(label); }
+version store::tag(std::string_view name, std::string_view note) { return opened().tag({.name = name, .note = note}); }
+version store::tag(const tag_options& label) { return opened().tag(label); }
 void store::skip_to(version open) { opened().hold()->skip_to(open); }
 void store::lose(const version_ranges& versions) {
   opened().check_usable();
@@ -111,9 +109,7 @@ auto with_current(detail::opened_store& store, F f) {
 }  // namespace
 
 icecore::checkpoint store::checkpoint() const {
-  opened().check_usable();
-  const std::shared_lock same_engine(opened().replacing);
-  return icecore::checkpoint(opened().hold()->cut());
+  return with_current(opened(), [](auto& core) { return icecore::checkpoint(core.cut()); });
 }
 
 // ---- Reading ----
@@ -230,10 +226,23 @@ std::optional<tag_info> store::find_tag_at_time(std::int64_t time_ns) const {
 
 compaction_report store::compact(const compaction_options& how) { return opened().compact(how); }
 
+namespace {
+
+/// A reader, or a process that is attached, would believe that it has made the writer rest.
+void require_may_pack(detail::opened_store& store) {
+  const held_engine c = store.hold();
+  c->check_writable();
+  c->check_first();
+}
+
+}  // namespace
+
 void store::pause_compaction() {
+  require_may_pack(opened());
   if (opened().automatic != nullptr) opened().automatic->pause();
 }
 void store::resume_compaction() {
+  require_may_pack(opened());
   if (opened().automatic != nullptr) opened().automatic->resume();
 }
 

@@ -132,7 +132,8 @@ void an_open_store_is_packed(void) {
   CHECK(options.compaction == 0 && options.compaction_threads == 1 && options.compaction_young_bytes > 0);
   options.compaction = 1;
   icecore_store* store;
-  OK(icecore_open(fresh_path("open.ice"), &options, &store));
+  const char* const path = fresh_path("open.ice");
+  OK(icecore_open(path, &options, &store));
   fill(store);
   OK(icecore_pause_compaction(store));
   icecore_compaction_report report = {.struct_size = sizeof report};
@@ -144,6 +145,14 @@ void an_open_store_is_packed(void) {
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact_open(store, 0, 0, 99, 0, NULL, NULL, &report));
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact_open(NULL, 0, 0, 0, 0, NULL, NULL, &report));
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_pause_compaction(NULL));
+  icecore_store* reader;
+  options.access = ICECORE_ACCESS_READ_ONLY;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_open(path, &options, &reader));
+  options.compaction = 0;
+  OK(icecore_open(path, &options, &reader));
+  FAILS(ICECORE_READ_ONLY, icecore_pause_compaction(reader));
+  FAILS(ICECORE_READ_ONLY, icecore_resume_compaction(reader));
+  OK(icecore_close(reader));
   OK(icecore_close(store));
 }
 

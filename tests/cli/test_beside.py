@@ -2,8 +2,9 @@
 
 import subprocess
 import time
+from pathlib import Path
 
-from conftest import command, filled, run
+from conftest import command, filled, lines, run
 
 
 def test_every_verb_that_reads_shows_what_the_process_that_writes_has_closed(store, tmp_path):
@@ -50,3 +51,77 @@ def test_a_reader_that_never_locks_keeps_no_writer_out(store):
     assert run("get", store, "new", "--never-locks").stdout == b"value"
     refused = run("get", store, "new", "--never-locks", "--accept-damage", code=2).stderr
     assert b"--never-locks" in refused and b"--accept-damage" in refused
+
+
+class Writing:
+    """A process that has the store open for writing: `icecore shell --write`."""
+
+    def __init__(self, store):
+        self.store = store
+        self.times = 0
+        self.shell = subprocess.Popen(
+            [command(), "shell", "--write", store], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.shell.stdin.close()
+        assert self.shell.wait(timeout=60) == 0 or what[0]
+
+    def does(self, *lines):
+        """Returns when all of them are done, and a tag behind them is shown."""
+        self.times += 1
+        self.shell.stdin.write("\n".join((*lines, f"tag done-{self.times}", "")).encode())
+        self.shell.stdin.flush()
+        deadline = time.monotonic() + 60
+        while f"done-{self.times}".encode() not in run("log", self.store, "--never-locks").stdout:
+            assert self.shell.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_what_checks_and_counts_works_beside_the_writer(store):
+    filled(store, {b"key %d" % i: b"value-%d;" % i for i in range(100)})
+    run("tag", store, "one")
+    with Writing(store) as writer:
+        writer.does("put more x", "tag two", "query start some \"value ~ '7'\" --at one --run")
+        assert b"no damage" in run("verify", store).stdout
+        told = lines("verify", store, "-o", "json")[-1]
+        assert told["ok"] and told["records"] == 101 and told["tags"] == 3 and told["queries"] == 1
+        counted = lines("compact", store, "--dry-run", "-o", "json")[0]
+        assert counted["records"] == 101 and counted["up_to"] == 4 and not counted["packed"]
+        assert b"nothing expires" in run("expire", store, "--dry-run").stdout
+        for verb in ("compact", "expire"):
+            assert run(verb, store, code=4).stderr
+        assert b"open for writing by process" in run("repair", store, store + ".new", code=4).stderr
+        damaged = Path(store).read_bytes().find(b"value-50;")
+        with open(store, "r+b") as file:
+            file.seek(damaged)
+            file.write(b"X")
+        assert b"damaged places" in run("verify", store, code=6).stdout
+        with open(store, "r+b") as file:
+            file.seek(damaged)
+            file.write(b"v")
+    assert lines("verify", store, "-o", "json")[-1]["ok"]
+
+
+def test_kept_queries_and_feeds_are_read_beside_the_writer(store):
+    filled(store, {b"key %d" % i: b"value %d" % i for i in range(20)})
+    run("tag", store, "one")
+    with Writing(store) as writer:
+        writer.does(
+            "query start sevens \"value ~ '7'\" --at one --run", "feed mirror --after 0 --snapshot", "put late x", "tag two"
+        )
+        listed = lines("query", "list", store, "-o", "json")
+        assert [(q["name"], q["state"], q["rows"]) for q in listed] == [("sevens", "finished", 2)]
+        assert b"finished" in run("query", "show", store, "sevens").stdout
+        assert run("query", "results", store, "sevens").stdout == b"key 17\tvalue 17\nkey 7\tvalue 7\n"
+        assert lines("feed", store, "--list", "-o", "json")[0]["name"] == "mirror"
+        feed = subprocess.run([command(), "feed", store, "--after", "one", "--unsynced"], capture_output=True, check=True)
+        assert b"late" in feed.stdout and b"key 1" not in feed.stdout and b"--token" in feed.stderr
+        refused = run("feed", store, "mirror", code=4).stderr
+        assert b"--list" in refused and b"--after" in refused and b"--attach" in refused
+        assert run("query", "drop", store, "sevens", code=4).stderr
+        writer.does("query drop sevens")
+        assert run("query", "list", store, "-o", "json").stdout == b""

@@ -297,6 +297,10 @@ def test_a_store_packs_itself_when_enough_was_written(path):
         assert store.stats().packed_records > 0 and store.stats().compaction_failure == ""
     with pytest.raises(icecore.InvalidArgumentError, match="compaction"):
         open_store(path, compaction="sometimes")
+    with pytest.raises(icecore.InvalidArgumentError, match="for writing"):
+        open_store(path, "r", compaction="automatic")
+    with open_store(path, "r") as reader, pytest.raises(icecore.ReadOnlyError):
+        reader.pause_compaction()
     for name in ("compaction_threads", "recovery_threads"):
         with pytest.raises(icecore.InvalidArgumentError, match=f"{name} must be 0 or more, not -1"):
             open_store(path, **{name: -1})

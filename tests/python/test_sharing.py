@@ -71,11 +71,18 @@ def test_what_is_the_first_ones_alone_is_refused_and_closing_is_reported(path, c
     with icecore.open(path, "x", index="persistent", shared_as=common) as store:
         other = icecore.open(path, "attached", shared_as=common)
         with pytest.raises(icecore.InvalidArgumentError, match="attached"):
-            other.tag("a name")
+            other.compact()
+        with pytest.raises(icecore.InvalidArgumentError, match="attached"):
+            other.pause_compaction()
         store.tag("the first one's", note="told")
         assert [(tag.name, tag.note) for tag in other.tags()] == [("the first one's", "told")]
+        other.tag("the other's")
+        other.sync()
+        with pytest.raises(icecore.TagExistsError):
+            store.tag("the other's")
+        assert [tag.name for tag in store.tags()] == ["the first one's", "the other's"]
         assert other.verify().ok
-        assert other.stats().tags == store.stats().tags == 1
+        assert other.stats().tags == store.stats().tags == 2
         assert "<table" in other._repr_html_()
         store[b"k"] = b"v"
         assert other[b"k"] == b"v"

@@ -441,15 +441,14 @@ TEST_P(Attached, mistakes_are_reported) {
   });
   expect_error(errc::locked, "common", [&] { const store second(folder_ / "two.ice", first()); });
   store attached(path_, beside());
-  expect_error(errc::invalid_argument, "attached", [&] { attached.tag("name"); });
-  if (GetParam().durability == durability::operation) {  // each write is durable: only the device's queue is left
-    attached.sync();
-  } else {
-    expect_error(errc::invalid_argument, "attached", [&] { attached.sync(); });
-  }
-  expect_error(errc::invalid_argument, "attached", [&] { attached.set_retention({.newest = 1}); });
-  EXPECT_TRUE(attached.retention().keeps_all());
-  expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.forget({.keys = {"a"}})); });
+  expect_error(errc::invalid_argument, "attached", [&] { static_cast<void>(attached.compact()); });
+  expect_error(errc::invalid_argument, "attached", [&] { attached.pause_compaction(); });
+  expect_error(errc::invalid_argument, "attached", [&] { attached.expire(std::vector<version_range>{{1, 2}}); });
+  expect_error(errc::invalid_argument, "for writing", [&] {
+    options packing = beside();
+    packing.compaction = compaction_mode::automatic;
+    const store wrong(path_, packing);
+  });
   options reading = first();
   reading.access = access::read_only;
   expect_error(errc::invalid_argument, "to share a store, open it for writing", [&] { const store r(path_, reading); });

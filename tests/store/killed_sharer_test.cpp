@@ -52,6 +52,12 @@ void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 class KilledSharer : public SharedStore {
  protected:
+  /// Opens the store with one key in it.
+  [[nodiscard]] pool& pool_with_a_key() {
+    store_.emplace(path_, first());
+    store_->insert("key", "value");
+    return store_->core().the_pool().first();
+  }
   /// Another process attaches. It is killed when `threads` of its threads, which run `write`, have reached a flush.
   void kill_amid(unsigned threads, const std::function<void(store&, unsigned)>& write) {
     child other([&] {
@@ -151,19 +157,21 @@ TEST_P(KilledSharer, is_reported_to_whoever_attaches) {
   for (;;) pause();
 }
 
+/// Is killed while it gives out a segment.
+int give_out_and_be_killed(pool& p) {
+  static_cast<void>(p.allocate(100, format::forget_segment_magic, [&p](const segment& claimed) {
+    begin_header_and_be_killed(p, claimed.offset, claimed.size);
+  }));
+  return 0;
+}
+
 TEST_P(KilledSharer, leaves_no_half_header_where_it_was_giving_out_space_behind_all_segments) {
   child other([&] {
     while (log_->step < 1) std::this_thread::sleep_for(100us);
     const store s(path_, beside());
-    pool& p = s.core().the_pool().first();
-    static_cast<void>(p.allocate(100, format::forget_segment_magic, [&p](const segment& claimed) {
-      begin_header_and_be_killed(p, claimed.offset, claimed.size);
-    }));
-    return 0;
+    return give_out_and_be_killed(s.core().the_pool().first());
   });
-  store_.emplace(path_, first());
-  store_->insert("key", "value");
-  pool& p = store_->core().the_pool().first();
+  pool& p = pool_with_a_key();
   const std::uint64_t before = p.used_end();
   log_->step = 1;
   ASSERT_EQ(other.wait(), -SIGKILL);
@@ -185,14 +193,9 @@ TEST_P(KilledSharer, leaves_no_half_header_where_it_was_giving_out_a_part_of_fre
     pool& p = s.core().the_pool().first();
     const segment hole = p.segment_at(log_->held);
     p.add_free(hole.offset, hole.size);  // as a compaction does in the process that packs
-    static_cast<void>(p.allocate(100, format::forget_segment_magic, [&p](const segment& claimed) {
-      begin_header_and_be_killed(p, claimed.offset, claimed.size);
-    }));
-    return 0;
+    return give_out_and_be_killed(p);
   });
-  store_.emplace(path_, first());
-  store_->insert("key", "value");
-  pool& p = store_->core().the_pool().first();
+  pool& p = pool_with_a_key();
   const segment hole = p.allocate(3 * format::granule_size - sizeof(format::segment_header));
   static_cast<void>(p.format_segment(hole.offset, hole.size, format::free_segment_magic));
   static_cast<void>(p.allocate(100));  // behind it: the closed file has it

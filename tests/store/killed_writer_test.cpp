@@ -228,7 +228,10 @@ class KilledWriter : public SharedStore {
       another.insert("of many", name);
       EXPECT_EQ(another.find("of all"), name);
     }
-    expect_error(errc::invalid_argument, "has ended", [&] { other->tag("another"); });
+    expect_error(errc::invalid_argument, "has ended", [&] { static_cast<void>(other->compact()); });
+    other->tag("without " + name);
+    other->sync();
+    EXPECT_EQ(other->at("without " + name).find("of all"), name);
     const bool was_told = other->find_tag(name).has_value();
     const auto report = other->verify();
     EXPECT_TRUE(report.ok()) << report.damages.front().structure << ": " << report.damages.front().what;

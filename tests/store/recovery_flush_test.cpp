@@ -88,6 +88,19 @@ class RecoveryFlush : public ::testing::TestWithParam<index_kind> {
     o.index = GetParam();
     return o;
   }
+  /// What a process leaves that is killed when it has put a segment's header somewhere: `put` does so and returns
+  /// where.
+  struct left_file {
+    std::string bytes;
+    link header;
+  };
+  [[nodiscard]] left_file killed_behind(const std::function<link(pool&)>& put) const {
+    store s(path_, opening());
+    s.insert("key", "value");
+    announce_packed_segments(s.core().the_pool());
+    const link header = put(s.core().the_pool().first());
+    return {read_file(path_), header};
+  }
   /// The file that a killed process leaves, with everything that was in the caches.
   void write_and_be_killed(durability mode) {
     std::string left;
@@ -247,17 +260,10 @@ TEST_P(OpeningAtOnceFlush, the_end_moves_behind_a_segment_whose_header_is_durabl
 // A power cut between the two: a request to forget would be found there, and cleared by the compaction, when that place
 // is part of another segment.
 TEST_P(OpeningAtOnceFlush, a_header_behind_the_end_is_cleared_when_the_store_is_open) {
-  std::string left;
-  link at = null_link;
-  {
-    store s(path_, opening());
-    s.insert("key", "value");
-    pool& p = s.core().the_pool().first();
-    announce_packed_segments(s.core().the_pool());
-    at = make_link(0, p.used_end());
-    static_cast<void>(p.format_segment(at, format::granule_size, format::forget_segment_magic));
-    left = read_file(path_);
-  }
+  auto [left, at] = killed_behind([](pool& p) {
+    const link end = make_link(0, p.used_end());
+    return p.format_segment(end, format::granule_size, format::forget_segment_magic).offset;
+  });
   for (const bool is_whole : {true, false}) {
     SCOPED_TRACE(is_whole);
     if (!is_whole) std::memset(left.data() + at + offsetof(format::segment_header, generation), 0, 8);
@@ -274,16 +280,8 @@ TEST_P(OpeningAtOnceFlush, a_header_behind_the_end_is_cleared_when_the_store_is_
 
 // A power cut behind the next clean close would leave a part of it: damage to the opening behind that.
 TEST_P(RecoveryFlush, the_header_of_a_request_that_a_killed_process_left_is_durable_when_the_store_is_open) {
-  std::string left;
-  link at = null_link;
-  {
-    store s(path_, opening());
-    s.insert("key", "value");
-    pool& p = s.core().the_pool().first();
-    announce_packed_segments(s.core().the_pool());
-    at = p.allocate(100, format::forget_segment_magic, {}).offset;
-    left = read_file(path_);
-  }
+  const auto [left, at] =
+      killed_behind([](pool& p) { return p.allocate(100, format::forget_segment_magic, {}).offset; });
   write_file(path_, left);
   on_their_way.clear();
   durable.clear();

@@ -69,7 +69,7 @@ TEST_F(Sharing, a_second_writer_in_another_process_is_refused_with_the_pid_of_th
   const std::string pid = std::to_string(first.pid());
   expect_error(errc::locked, pid, [&] { const store second(path_); });
   expect_error(errc::locked, pid, [&] { const store reader(path_, alone()); });
-  expect_error(errc::locked, pid, [&] { static_cast<void>(verify_file(path_)); });
+  EXPECT_TRUE(verify_file(path_).ok()) << "which reads beside the writer";
   log->step = 2;
   EXPECT_EQ(first.wait(), 0);
   EXPECT_EQ(store(path_).clock(), 1U);

@@ -339,7 +339,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         >>> store.pause_compaction()
         >>> store.resume_compaction()
 
-        Raises ClosedError.
+        Raises ClosedError; ReadOnlyError; InvalidArgumentError in a process that is attached.
         """
         self._pause_compaction()
 

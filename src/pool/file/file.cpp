@@ -244,6 +244,7 @@ bool pool_file::try_lock(int type, const range& what) const noexcept {
 }
 
 bool pool_file::observe() {
+  const std::scoped_lock one_at_a_time(observing_);
   if (!locks_) {
     try {
       open_for_locks(O_CLOEXEC | O_NONBLOCK | O_RDONLY);

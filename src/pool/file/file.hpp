@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -77,6 +78,7 @@ class pool_file {
   /// From now on each process that opens the file for writing sees that it is observed, until this object ends. Keeps
   /// nobody out but an icecore that does not know of observers. False if such a one has the file open for writing, if
   /// the path leads to another file by now, or if the file system refuses. Only of a file that is open beside_writer.
+  /// From any thread. Who reads kept queries beside the writer observes, too: then no query's space is used again.
   [[nodiscard]] bool observe();
   /// Whether another opening of the file observes it.
   [[nodiscard]] bool is_observed() const noexcept;
@@ -125,6 +127,7 @@ class pool_file {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
+  std::mutex observing_;
   std::optional<lock_descriptor> locks_;  // none beside the writer, unless it observes
   std::shared_ptr<const lock_descriptor> viewer_;
   bool created_ = false;

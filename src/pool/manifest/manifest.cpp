@@ -321,7 +321,9 @@ std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept
 }
 
 std::optional<format::segment_header> seen_header(const pool& in, link offset) noexcept {
-  const auto& there = in.header_of(offset);
+  format::segment_header read{};
+  if (in.may_be_cut() && !in.file().read(&read, sizeof read, link_offset(offset))) return std::nullopt;
+  const auto& there = in.may_be_cut() ? read : in.header_of(offset);
   format::segment_header h{};
   // acquire: the words before the checked generation are those of this one, or newer ones: then the checksum fails
   const auto both =

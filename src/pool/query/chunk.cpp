@@ -18,7 +18,7 @@ std::uint32_t chunk_source::crc_of(const format::query_chunk& h, link place, std
 std::optional<chunk> chunk_source::at(link place, std::uint16_t part) const noexcept {
   const pool_set& pools = space_->pools();
   if (place == null_link || place % format::cache_line_size != 0) return std::nullopt;
-  if (!pools.contains(place, sizeof(format::query_chunk))) return std::nullopt;
+  if (!pools.contains_by_now(place, sizeof(format::query_chunk))) return std::nullopt;
   const auto& h = *reinterpret_cast<const format::query_chunk*>(pools.at(place));
   if (h.magic != format::query_chunk_magic || h.part != part) return std::nullopt;
   if (h.in_segment > link_offset(place) || (place - h.in_segment) % format::granule_size != 0) return std::nullopt;

@@ -1,7 +1,7 @@
 // Looks for damage in all kept queries: lists, words, definitions, and each chunk that counts.
 //
-// Threads: any; beside queries that run, start and are dropped, check_queries_in_use().
-// Cost: reads every chunk once.
+// Threads: any; beside queries that run, start and are dropped, check_queries_in_use(), or, in a process that only
+// reads beside the one that writes, check_queries_beside(). Cost: reads every chunk once.
 #pragma once
 
 #include <optional>
@@ -29,6 +29,9 @@ struct query_findings {
 /// `changes`: the lock of those who do. It is held while a query is looked at: one that is dropped, and another one
 /// that is written to its place, would look like damage. It is given up in between.
 [[nodiscard]] query_findings check_queries_in_use(pool_set& pools, process_lock& changes);
+/// `pools` are those of a reader beside the writer. It observes: so no query's space is used again while it looks, and
+/// what words lead to does not change. Looks at none where the file system does not let it observe.
+[[nodiscard]] query_findings check_queries_beside(pool_set& pools);
 
 /// What is needed to ask the same again, to go on with a feed, or to hold the same version.
 struct intact_definition {

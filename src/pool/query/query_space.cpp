@@ -78,7 +78,8 @@ std::optional<std::uint64_t> query_space::read(const std::atomic<std::uint64_t>&
 
 std::optional<link> query_space::read_link(const std::atomic<std::uint64_t>& word) const noexcept {
   const auto l = pool_->codec().decode_link(word.load(std::memory_order_acquire), place_of(&word));  // as in read()
-  if (l && *l != null_link && (*l % 8 != 0 || !pool_->contains(*l, sizeof(format::query_chunk)))) return std::nullopt;
+  if (l && *l != null_link && (*l % 8 != 0 || !pool_->contains_by_now(*l, sizeof(format::query_chunk))))
+    return std::nullopt;
   return l;
 }
 

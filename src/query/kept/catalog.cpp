@@ -12,7 +12,7 @@ namespace icecore::detail {
 
 /// A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
 query_catalog::query_catalog(const store_core& core)
-    : store_(&core.opened()), space_(*store_->pool, store_->shared->queries) {
+    : store_(&core.opened()), space_(*store_->pool, store_->shared->queries), is_beside_writer_(core.beside_writer()) {
   if (core.read_only()) return;
   space_.finish();
   for (const link head : space_.heads([](link, const std::string&) {})) {
@@ -50,13 +50,7 @@ bool query_catalog::is_of_lost_version(link head) const noexcept {
 }
 
 query_catalog& query_catalog::of(const store_core& core) {
-  if (core.beside_writer()) {
-    raise(errc::read_only,
-          "{}: another process writes the store: its kept queries, feeds and holds can be read there, or by a process "
-          "that is attached "
-          "to it (options::shared_as)",
-          core.the_pool().file().path().native());
-  }
+  core.keep_queries();
   return static_cast<query_catalog&>(core.companion([&] { return std::make_unique<query_catalog>(core); }));
 }
 
@@ -106,6 +100,7 @@ std::shared_ptr<kept_query> query_catalog::read(link at) {
 /// Shows what a crash has left behind the words that lead to the newest chunks: it may have been shown before, and a
 /// power cut then took the word. A part that cannot be read is told of when its rows are asked for.
 void query_catalog::settle(kept_query& q) {
+  if (is_beside_writer_) return;  // who writes the store does so
   const link at = q.head_place();
   const recovering_lock shared = space_.hold();
   const std::uint64_t pid = runner_pid(space_.head_at(at));
@@ -124,12 +119,27 @@ void query_catalog::settle(kept_query& q) {
   }
 }
 
+/// Beside a writer the list may change while it is followed: then it is followed again.
+std::vector<link> query_catalog::all_heads() {
+  const auto followed = [this] {
+    unreadable_.clear();
+    return space_.heads([&](link where, std::string what) { unreadable_[where] = std::move(what); });
+  };
+  std::vector<link> found = followed();
+  constexpr int tries = 50;
+  for (int left = is_beside_writer_ ? tries : 0; left > 0; --left) {
+    const std::vector<link> again = followed();
+    if (again == found && unreadable_.empty()) break;
+    found = again;
+  }
+  return found;
+}
+
 /// Reads what other processes, or earlier sessions, have added; forgets what they dropped.
 void query_catalog::refresh() {
   free_dropped();
   std::map<link, std::shared_ptr<kept_query>> now;
-  unreadable_.clear();
-  for (const link at : space_.heads([&](link where, std::string what) { unreadable_[where] = std::move(what); })) {
+  for (const link at : all_heads()) {
     const auto& head = space_.head_at(at);
     if (space_.read(head.state) == static_cast<std::uint64_t>(query_phase::dropped)) continue;
     if (is_of_lost_version(at)) continue;
@@ -212,6 +222,9 @@ void query_catalog::free_dropped() noexcept {
     std::vector<link> dropped = space_.heads([](link, const std::string&) {});
     std::erase_if(dropped, [&](link head) { return !is_dropped(head); });
     if (dropped.empty()) return;
+    // A reader beside this process locks, and then looks which queries are dropped; that they are was stored before
+    // this. So one of the two sees the other.
+    if (store_->pool->file().is_observed()) return;
     {
       const recovering_lock shared = space_.hold();
       if (!store_->shared->readers.nobody_reads(living())) return;
@@ -249,6 +262,7 @@ std::uint64_t query_catalog::own_runner_word() const noexcept {
 std::uint64_t query_catalog::runner_pid(const format::query_head& head) const noexcept {
   const auto word = space_.read(head.runner);
   if (!word || *word == 0) return 0;
+  if (is_beside_writer_) return is_of_earlier_opening(*word) ? 0 : *word & pid_mask;
   const std::uint64_t mine = own_runner_word();
   const auto process = static_cast<unsigned>(*word >> process_shift);
   if (is_of_earlier_opening(*word)) return 0;
@@ -256,7 +270,15 @@ std::uint64_t query_catalog::runner_pid(const format::query_head& head) const no
   return process != store_->writers->process() && store_->memory->is_held(process) ? *word & pid_mask : 0;
 }
 
+/// Beside a writer it is known who has the store open, but not which of the processes that are attached to it live.
 bool query_catalog::is_of_earlier_opening(std::uint64_t runner) const noexcept {
+  if (is_beside_writer_) {
+    const auto root = newest_root(store_->pool->first().base());
+    if (!root || root->state != format::root_state::open) return true;
+    const std::uint64_t epoch = runner >> epoch_shift & epoch_mask;  // 0: nobody is attached
+    if (epoch != 0) return epoch != (root->epoch & epoch_mask);
+    return (runner & pid_mask) != (store_->pool->live().writer_pid & pid_mask);
+  }
   return ((runner ^ own_runner_word()) >> epoch_shift & epoch_mask) != 0;
 }
 
@@ -264,6 +286,7 @@ bool query_catalog::runs_have_ended(const kept_query& q) const {
   const auto word = space_.read(q.head().runner);
   if (!word || *word == 0) return true;
   if (is_of_earlier_opening(*word)) return true;
+  if (is_beside_writer_) return false;
   return *word == own_runner_word() &&
          !q.running_here.load(std::memory_order_acquire);  // acquire: what the run did happened before
 }

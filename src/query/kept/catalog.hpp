@@ -75,11 +75,13 @@ class query_catalog final : public store_companion {
   void settle(kept_query& q);
   [[nodiscard]] bool is_of_lost_version(link head) const noexcept;
   void refresh();
+  [[nodiscard]] std::vector<link> all_heads();
   [[nodiscard]] query_readers::alive_function living() const;
   [[nodiscard]] std::uint64_t own_runner_word() const noexcept;
 
   opened_store* store_;
   query_space space_;
+  bool is_beside_writer_;
   std::recursive_mutex mutex_;  // of what this process knows; taken before the lock that processes share
   std::map<link, std::shared_ptr<kept_query>> known_;
   std::map<link, std::string> unreadable_;

@@ -140,20 +140,17 @@ std::unique_ptr<pool_set> files_of_one_time(const std::filesystem::path& path, c
   }
 }
 
-/// Whether a root that was read is still the newest one's session and manifest. If not, what was read behind it may be
-/// of two times.
+}  // namespace
+
 bool is_still(const std::filesystem::path& path, const options& opening, const format::root& was) {
   const format::root now = files_of_one_time(path, opening)->roots().read();
   return now.epoch == was.epoch && now.manifest == was.manifest && now.state == was.state;
 }
 
-}  // namespace
-
-std::unique_ptr<opened_store> open_beside_writer(const std::filesystem::path& path, const options& opening) {
-  const auto begin = std::chrono::steady_clock::now();
+std::optional<settled_store> find_settled(const std::filesystem::path& path, const options& opening) {
   auto pools = files_of_one_time(path, opening);
   settled_records before(*pools, 0);  // of whatever era: no record is read
-  if (before.are_of_closed_store()) return nullptr;
+  if (before.are_of_closed_store()) return std::nullopt;
   const auto now = before.settled();
   if (!now && opening.never_locks && before.are_abandoned()) {
     raise(
@@ -169,14 +166,30 @@ std::unique_ptr<opened_store> open_beside_writer(const std::filesystem::path& pa
           path.native(), pools->live().writer_pid);
   }
   const format::root root = pools->roots().read();
+  // closed since, with more than was settled
+  if (now && root.state == format::root_state::clean) return std::nullopt;
   // else another process has begun to open it
-  if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return nullptr;
+  if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return std::nullopt;
   // Only now: what the root leads to is still being written while a process packs the store, which publishes nothing.
   try {
     manifest packing = manifest_of(*pools);
     auto records = std::make_unique<settled_records>(*pools, packing.era);
-    const auto found = records->read(*now, threads_for(*pools, opening), opening.on_progress);
-    return open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
+    return settled_store{std::move(pools), std::move(packing), std::move(records), *now};
+  } catch (const error&) {
+    if (is_still(path, opening, root)) throw;
+    return std::nullopt;
+  }
+}
+
+std::unique_ptr<opened_store> open_beside_writer(const std::filesystem::path& path, const options& opening) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto there = find_settled(path, opening);
+  if (!there) return nullptr;
+  const format::root root = there->pools->roots().read();
+  try {
+    const auto found = there->records->read(there->now, threads_for(*there->pools, opening), opening.on_progress);
+    return open_observing(std::move(there->pools), std::move(there->packing), std::move(there->records), there->now,
+                          found, opening, begin);
   } catch (const error&) {
     if (is_still(path, opening, root)) throw;
     return nullptr;

@@ -14,6 +14,7 @@ settled_point::settled_point(pool_set& in, const version_clock& clock, writer_se
   live.settled_epoch.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   live.settled.store(0, std::memory_order_relaxed);
+  store_ends();  // also where no version is closed yet: fill ends may vouch for records of the open one
   publish(settled);
   live.settled_epoch.store(pool_->roots().read().epoch, std::memory_order_release);  // release: with all of the above
 }

@@ -110,6 +110,44 @@ std::vector<settled_part> settled_records::read(const settled_now& now, unsigned
   return parts;
 }
 
+const std::vector<segment_tail>& settled_records::find(const settled_now& now) {
+  for (pool* p : pool_->files()) p->follow(now.ends[p->number()]);
+  now_ = {};
+  find_segments(now);
+  return now_.places;
+}
+
+// A header is there before a record of its segment is settled (B1). Space that was given back is zeros, or has a
+// header; so an intact record of a settled version where no header is valid means that the header is damaged. One
+// record of a granule suffices. The file is read, and not the mapping: who closes the store may cut it.
+std::vector<link> settled_records::hidden_records(version settled) const {
+  constexpr std::uint32_t generations_max = 64;  // as record_scan's
+  std::vector<link> found;
+  std::vector<std::byte> bytes(format::granule_size);
+  const auto holds_one = [&](link granule) {
+    for (std::uint64_t at = sizeof(format::segment_header); at + sizeof(format::record_header) <= bytes.size();
+         at += 8) {
+      const record r(bytes.data() + at);
+      if (!r.layout().plausible() || r.layout().size() > bytes.size() - at) continue;
+      const std::uint32_t generation = pool_->codec().record_generation(r.intact_seed(), granule + at);
+      if (generation == 0 || generation > generations_max) continue;
+      const std::uint64_t stamp = r.header().stamp.load(std::memory_order_relaxed);  // relaxed: a copy
+      const version v = stamp & format::stamp_version_mask;
+      if (v != 0 && v <= settled && pool_->codec().valid(stamp, granule + at + format::stamp_offset)) return true;
+    }
+    return false;
+  };
+  for (const area& each : now_.others) {
+    if (each.by != use::unknown) continue;
+    for (link at = each.from; at < each.to; at += format::granule_size) {
+      const pool& p = pool_->of(at);
+      if (!p.file().read(bytes.data(), bytes.size(), link_offset(at)) || all_zero(bytes.data(), bytes.size())) continue;
+      if (holds_one(at)) found.push_back(at);
+    }
+  }
+  return found;
+}
+
 std::vector<settled_part> settled_records::take_over(const settled_now& now, const record_scan& scan) {
   now_ = {};
   now_.epoch = now.epoch;

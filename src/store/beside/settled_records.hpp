@@ -87,6 +87,11 @@ class settled_records final : public segment_source {
                                                const progress_function& on_progress);
   /// Instead of read(), of a closed store that was read in another way.
   [[nodiscard]] std::vector<settled_part> take_over(const settled_now& now, const record_scan& scan);
+  /// Instead of read(): the segments of records that there are now, from their first record on. Each record of a
+  /// settled version lies in one of them, unless a header is damaged.
+  [[nodiscard]] const std::vector<segment_tail>& find(const settled_now& now);
+  /// Behind find(): whether one lies in bytes that are no segment, which a damaged header hides; and where.
+  [[nodiscard]] std::vector<link> hidden_records(version settled) const;
   /// The next read() begins behind what the last one read.
   void keep() noexcept { std::swap(kept_, now_); }
 

@@ -1,14 +1,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/threads.hpp"
 #include "pool/manifest/manifest_copies.hpp"
 #include "pool/query/query_check.hpp"
 #include "pool/query/query_space.hpp"
+#include "store/beside/observing.hpp"
 #include "store/check/salvage.hpp"
 #include "store/copy/lineage.hpp"
 #include "store/engine.hpp"
@@ -56,13 +61,21 @@ void add_queries_and_lineage(pool_set& in, const query_findings& found, verify_r
   if (const auto d = lineage_damage(in)) report.damages.push_back(*d);
 }
 
-/// Reads all that is packed.
-void check_packed(const pool_set& in, verify_report& report) {
+/// Reads all that is packed. `of`: the manifest of what is checked. Another process may have packed the store since:
+/// then the places of that manifest may be those of a later one.
+void check_packed(const pool_set& in, const manifest& of, verify_report& report) {
   const auto note = [&](link at, std::string what) {
     report.damages.push_back({at, "packed", std::move(what), std::nullopt, std::nullopt});
   };
-  for (damage& d : manifest_damages(in)) report.damages.push_back(std::move(d));
-  for (const format::named_extent& each : manifest_of(in).extents) {
+  const auto is_newest = [&] {
+    const auto root = newest_root(in.first().base());
+    return root && root->manifest == of.number;
+  };
+  if (is_newest()) {
+    std::vector<damage> found = manifest_damages(in);
+    if (is_newest()) std::ranges::move(found, std::back_inserter(report.damages));
+  }
+  for (const format::named_extent& each : of.extents) {
     try {
       const auto extent = detail::open_extent(in, each);
       report.entries += extent->header().keys;
@@ -133,16 +146,21 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
     filled = writers_->segment_tails();
   }
   record_scan found(*pool_, {.threads = core_count(), .large_values = true, .on_progress = on_progress},
-                    std::move(filled));
+                    std::move(filled), packing_);
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
-  check_packed(*pool_, report);
-  if (!beside_writer_) {
-    query_space queries(*pool_, shared_->queries);
-    const recovering_lock no_request = queries.hold();  // to forget is made or given back meanwhile
-    check_forgotten(*pool_, report);
+  check_packed(*pool_, packing_, report);
+  if (beside_writer_) {
+    check_forgotten(*pool_, report);  // none is given back while this process looks
+    add_queries_and_lineage(*pool_, check_queries_beside(*pool_), report);
+  } else {
+    {
+      query_space queries(*pool_, shared_->queries);
+      const recovering_lock no_request = queries.hold();  // to forget is made or given back meanwhile
+      check_forgotten(*pool_, report);
+    }
+    add_queries_and_lineage(*pool_, check_queries_in_use(*pool_, shared_->queries), report);
   }
-  if (!beside_writer_) add_queries_and_lineage(*pool_, check_queries_in_use(*pool_, shared_->queries), report);
   localize(*pool_, report.damages);
   return report;
 }
@@ -229,37 +247,137 @@ template void reading_engine<layered<durable_heads>>::check_index(const record_s
 
 }  // namespace detail
 
+namespace {
+
+/// With a lock that keeps writers out. errc::locked
+verify_report verify_alone(const std::filesystem::path& path, const progress_function& on_progress, options reading) {
+  reading.accept_copy = true;
+  reading.accept_damage = true;
+  reading.beside_writer = false;
+  verify_report report;
+  bool has_index = false;
+  std::vector<std::string> files;
+  {
+    pool_set p(path, reading);
+    auto found = detail::record_scan::of_unopened(
+        p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
+    report = report_of(p, found);
+    if (report.ok()) check_keys(p, found, report);
+    check_packed(p, manifest_of(p), report);
+    check_forgotten(p, report);
+    for (auto& d : p.damages()) report.damages.push_back(std::move(d));
+    has_index = report.ok();
+    add_queries_and_lineage(p, check_queries(p), report);
+    localize(p, report.damages);
+    reading.accept_damage = false;
+    has_index = has_index && detail::instant_recovery::possible(p, reading);
+    for (const pool* file : p.files()) files.push_back(file->origin());
+  }
+  if (has_index) check_persistent_index(path, files, reading, report);
+  return report;
+}
+
+// ---- Beside the process that writes the store ----
+
+constexpr int looks_max = 50;
+constexpr std::chrono::milliseconds between_looks(1);
+
+/// The writer may be writing one of the pages, and then it is whole soon.
+void check_root_pages(const pool_set& in, verify_report& report) {
+  for (const pool* p : in.files()) {
+    std::vector<damage> found = p->damages();
+    for (int left = looks_max; !found.empty() && left > 0; --left) {
+      std::this_thread::sleep_for(between_looks);
+      found = p->damages();
+    }
+    std::ranges::move(found, std::back_inserter(report.damages));
+  }
+}
+
+/// A settled record that is damaged, and behind which none lies, looks like one that the writer has begun. If the root
+/// certifies it, it is missed here. While the writer closes the store, fill ends vouch for more than this root: then
+/// nothing follows from the comparison, and soon the store is not this writer's any more.
+void check_certificate(const pool_set& in, const detail::record_scan& found, version settled, verify_report& report) {
+  const format::root root = in.roots().read();
+  if (root.durable_version > settled) return;  // certified, and not published yet
+  const record_totals certified = found.certified();
+  if (certified.records == root.certified_records && certified.digest == root.certified_sum) return;
+  std::atomic_thread_fence(std::memory_order_acquire);  // a fill end that was read before the root that precedes it
+  const auto newest = newest_root(in.first().base());
+  const bool is_closing = !newest || newest->epoch != root.epoch || newest->state != root.state ||
+                          newest->durable_version > in.live().settled.load(std::memory_order_acquire);
+  if (is_closing) return;
+  report.damages.push_back(
+      {null_link, "file",
+       fmt::format("the root certifies {} records, but {} were found", root.certified_records, certified.records),
+       std::nullopt, std::nullopt});
+}
+
+/// What was settled when it begins. Empty if a process opens or closes the store meanwhile, or has packed it, and
+/// something seems damaged: it may be of two times. None of what it reads is given back while it has the files open.
+std::optional<verify_report> verify_settled(const std::filesystem::path& path, const progress_function& on_progress,
+                                            const options& reading) {
+  const auto there = detail::find_settled(path, reading);
+  if (!there) return std::nullopt;
+  pool_set& in = *there->pools;
+  const version settled = there->now.version;
+  const format::root root = in.roots().read();
+  verify_report report;
+  try {
+    detail::record_scan found(in, {.threads = core_count(), .large_values = true, .on_progress = on_progress},
+                              there->records->find(there->now), there->packing, settled);
+    report = report_of(in, found);
+    for (const link at : there->records->hidden_records(settled)) {
+      report.damages.push_back({at, "segment", "the segment's header is damaged", std::nullopt, std::nullopt});
+    }
+    if (report.ok()) check_keys(in, found, report);
+    if (report.ok()) check_certificate(in, found, settled, report);
+    check_packed(in, there->packing, report);
+    check_forgotten(in, report);
+    check_root_pages(in, report);
+    add_queries_and_lineage(in, check_queries_beside(in), report);
+    localize(in, report.damages);
+  } catch (const error&) {
+    if (detail::is_still(path, reading, root)) throw;
+    return std::nullopt;
+  }
+  if (!report.ok() && !detail::is_still(path, reading, root)) return std::nullopt;
+  return report;
+}
+
+/// Alone if no process writes the store, else beside it. A process that is opening or closing it will soon have done
+/// so.
+verify_report verify_somehow(const std::filesystem::path& path, const progress_function& on_progress,
+                             const options& reading) {
+  constexpr std::chrono::seconds at_most{30};
+  constexpr std::chrono::milliseconds between{5};
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  for (;;) {
+    const bool is_last_try = std::chrono::steady_clock::now() >= until;
+    try {
+      return verify_alone(path, on_progress, reading);
+    } catch (const error& e) {
+      if (e.code() != errc::locked || is_last_try) throw;
+    }
+    try {
+      if (auto report = verify_settled(path, on_progress, reading)) return *std::move(report);
+    } catch (const error& e) {
+      if (e.code() != errc::not_a_store || is_last_try) throw;  // else it is being made: there is no root yet
+    }
+    std::this_thread::sleep_for(between);
+  }
+}
+
+}  // namespace
+
 verify_report verify_file(const std::filesystem::path& path, const progress_function& on_progress,
                           const std::vector<placement>& moved) {
   options reading;
   reading.placements = moved;
   reading.access = access::read_only;
-  reading.beside_writer = false;
   reading.creation = creation::open_existing;
-  reading.accept_copy = true;
-  reading.accept_damage = true;
   try {
-    verify_report report;
-    bool has_index = false;
-    std::vector<std::string> files;
-    {
-      pool_set p(path, reading);
-      auto found = detail::record_scan::of_unopened(
-          p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
-      report = report_of(p, found);
-      if (report.ok()) check_keys(p, found, report);
-      check_packed(p, report);
-      check_forgotten(p, report);
-      for (auto& d : p.damages()) report.damages.push_back(std::move(d));
-      has_index = report.ok();
-      add_queries_and_lineage(p, check_queries(p), report);
-      localize(p, report.damages);
-      reading.accept_damage = false;
-      has_index = has_index && detail::instant_recovery::possible(p, reading);
-      for (const pool* file : p.files()) files.push_back(file->origin());
-    }
-    if (has_index) check_persistent_index(path, files, reading, report);
-    return report;
+    return verify_somehow(path, on_progress, reading);
   } catch (const error& e) {
     if (e.code() != errc::damaged) throw;
     verify_report report;

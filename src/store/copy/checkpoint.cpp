@@ -58,7 +58,6 @@ struct [[gnu::visibility("hidden")]] checkpoint_cut {
 
 std::shared_ptr<const checkpoint_cut> store_core::cut() {
   check_usable();
-  check_first();
   if (!pool_->missing().empty()) {
     raise(errc::missing_file, "{}; a checkpoint needs all files of the store", pool_->missing().front().what);
   }
@@ -70,11 +69,12 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   }
   {
     // named tags write their record after their tick: the cut must not fall between the two
-    const std::scoped_lock one_at_a_time(opened_->tag_mutex);
+    const certifying_turn one_at_a_time(*opened_);
     query_space queries(*pool_, shared_->queries);
     std::optional<recovering_lock> no_request;  // to forget is written meanwhile
     if (!beside_writer_) no_request.emplace(queries.hold());
     const writer_set::gate stopped(*writers_);
+    require_current();
     const version open = clock_->now();
     if (read_only()) {
       // nothing can be closed here; the copy's clock moves on if its newest closed version would be a lost one

@@ -7,7 +7,7 @@
 //   made_tags::reader here;                                  // each process has its own
 //   made.for_each_new(memory, here, [](tag_info tag) { ... });
 //
-// Threads: reserve() and append() by one thread at a time (the caller's lock); for_each_new() from any thread of any
+// Threads: reserve(), append(), repair() and tell_for_killed() under lock(); for_each_new() from any thread of any
 //   process, each reader by one thread at a time.
 // Cost: O(1) a tag. Memory: 4 bytes a tag, and its name and note with 24 bytes, rounded up to 64.
 // Invariants:
@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/locks/process_lock.hpp"
 #include "icecore/options.hpp"
 #include "index/arena.hpp"
 
@@ -55,14 +56,21 @@ class made_tags {
     to.count.store(count + 1, std::memory_order_release);  // T1
   }
 
-  /// Tells of a tag whose maker was killed, unless it has told of it itself. Call when nobody else reserves or appends.
-  /// Throws std::bad_alloc.
+  /// Of all processes: held from reserve() to append().
+  [[nodiscard]] process_lock& lock() noexcept { return lock_; }
+  /// A process was killed while it held the lock: it may have linked a chunk and not noted it.
+  void repair(const index::arena& memory) {
+    reader all;
+    for_each_new(memory, all, [](const tag_info&) {});
+    last_ = all.chunk;
+  }
+  /// Tells of a tag whose maker was killed, unless it has told of it itself. Throws std::bad_alloc.
   void tell_for_killed(index::arena& memory, const tag_info& tag) {
     bool is_told = false;
     reader all;
     for_each_new(memory, all, [&](const tag_info& told) { is_told |= told.version == tag.version; });
+    last_ = all.chunk;  // as repair()
     if (is_told) return;
-    last_ = all.chunk;  // it may have been killed when it had linked a chunk and not noted it
     append(memory, reserve(memory, tag.name, tag.note), tag.version, tag.time_ns);
   }
 
@@ -117,6 +125,7 @@ class made_tags {
 
   std::atomic<index::arena_ref> first_{0};
   index::arena_ref last_ = 0;  // of who appends
+  process_lock lock_;
 };
 
 }  // namespace icecore::detail

@@ -477,6 +477,12 @@ std::unique_ptr<opened_store> open_for_reading(const std::filesystem::path& path
 }  // namespace
 
 std::unique_ptr<opened_store> open_store(const std::filesystem::path& path, const options& opening) {
+  if (opening.compaction != compaction_mode::by_call && opening.access != access::read_write) {
+    raise(errc::invalid_argument,
+          "{}: a store is packed by the process that opens it for writing: ask for automatic compaction there "
+          "(options::compaction)",
+          path.native());
+  }
   switch (opening.access) {
     case access::attached:
       return attach(path, opening);
@@ -497,8 +503,8 @@ std::unique_ptr<opened_store> open_store_briefly(const std::filesystem::path& pa
 }
 
 void store_core::share_tags() {
-  shared_tags_ =
-      std::make_unique<shared_tags>(*catalog_, shared_->tags, *opened_->memory, *records_, opened_->told_tags_mutex);
+  shared_tags_ = std::make_unique<shared_tags>(*catalog_, shared_->tags, *opened_->memory, *records_,
+                                               opened_->told_tags_mutex, *tags_, *writers_);
   catalog_ = shared_tags_.get();
 }
 

@@ -38,12 +38,13 @@ struct record_scan::reading {
   } batch{};  // the one read last
 };
 
-record_scan::record_scan(const pool_set& in, const record_scan_options& how, store_is is)
+record_scan::record_scan(const pool_set& in, const record_scan_options& how, store_is is, manifest packed)
     : pool_(&in),
       how_(how),
       is_(is),
       root_(in.roots().read()),
-      packed_(manifest_of(in)),
+      packed_(std::move(packed)),
+      counted_up_to_(root_.durable_version),
       parts_(std::max(1U, how.threads)) {
   same_boot_ = written_this_boot(root_);
   if (crashed()) ended_by_ = what_crashed(in, how_.crash);
@@ -58,8 +59,8 @@ record_scan::record_scan(const pool_set& in, const record_scan_options& how, sto
 }
 
 record_scan::record_scan(const pool_set& in, const record_scan_options& how)
-    : record_scan(in, how,
-                  in.roots().read().state == format::root_state::clean ? store_is::closed : store_is::crashed) {
+    : record_scan(in, how, in.roots().read().state == format::root_state::clean ? store_is::closed : store_is::crashed,
+                  manifest_of(in)) {
   for (const pool* p : in.files()) find_segments_in(*p);
   note_missing_files();
   map_granules();
@@ -71,13 +72,34 @@ record_scan::record_scan(const pool_set& in, const record_scan_options& how)
   for (record_scan_part& part : parts_) name_damages(part);
 }
 
-record_scan::record_scan(const pool_set& in, const record_scan_options& how, std::vector<segment_tail> filled)
-    : record_scan(in, how, store_is::open) {
+record_scan::record_scan(const pool_set& in, const record_scan_options& how, std::vector<segment_tail> filled,
+                         manifest packed)
+    : record_scan(in, how, store_is::open, std::move(packed)) {
   segments_ = std::move(filled);
   std::ranges::sort(segments_, {}, [](const segment_tail& place) { return place.in.offset; });
   map_granules();
   read_segments([](const segment_tail& place, record_scan_part& into) {
     return reading{place.in, place.position, place.in.first_record(), place.position, false, false, false, into};
+  });
+  check_tags();
+  for (record_scan_part& part : parts_) name_damages(part);
+}
+
+// All records of settled versions were complete before the version was published (B1), and in each segment they are a
+// prefix (W2). So bytes that are no record are damage if one of a settled version lies behind them. The writer may be
+// at work on others: they are what it has begun.
+record_scan::record_scan(const pool_set& in, const record_scan_options& how, const std::vector<segment_tail>& segments,
+                         manifest packed, version settled)
+    : record_scan(in, how, store_is::written_elsewhere, std::move(packed)) {
+  counted_up_to_ = settled;
+  keep_all_ = false;
+  segments_ = segments;
+  std::ranges::sort(segments_, {}, [](const segment_tail& place) { return place.in.offset; });
+  map_granules();
+  read_segments([this](const segment_tail& place, record_scan_part& into) {
+    reading r = by_header(place.in, into);
+    std::atomic_thread_fence(std::memory_order_acquire);  // as in settled_records: a fill end before its records
+    return r;
   });
   check_tags();
   for (record_scan_part& part : parts_) name_damages(part);
@@ -335,7 +357,7 @@ version record_scan::own_version(link at) const noexcept {
 /// Whether a record of version `v` at `start` counts.
 bool record_scan::counts(const reading& r, link start, version v) const noexcept {
   if (v == 0) return false;
-  return start < r.fill || v <= root_.durable_version || (keep_all_ && !r.certified_only);
+  return start < r.fill || v <= counted_up_to_ || (keep_all_ && !r.certified_only);
 }
 
 /// The next position at or behind `from` of an intact record whose version is wanted; empty if there is none.
@@ -379,7 +401,7 @@ bool record_scan::read_record(reading& r) const {
     if (r.end_unknown) return pass_zeros(r);
     // A crash leaves no zeros before a record that counts: its writer had everything before it in the same memory, or
     // durable (W2). A closed store has nothing behind its fill ends, if they are those that it was closed with.
-    return (crashed() || fills_unverified_) &&
+    return (crashed() || is_ == store_is::written_elsewhere || fills_unverified_) &&
            pass_damage(r, {r.position, 0, r.position, "records are missing here: zeros before a record that counts"});
   }
   if (!intact_record(r.in, start)) return pass_damage(r, {r.position, 0, start, what_is_wrong(start)});

@@ -84,8 +84,12 @@ class record_scan {
   /// Reads a store that is not open yet, and compares it with the certificate of its root.
   record_scan(const pool_set& in, const record_scan_options& how);
   /// Reads an open store up to the fill end of each segment; writers may be at work beyond these. Its root certifies
-  /// less than is there.
-  record_scan(const pool_set& in, const record_scan_options& how, std::vector<segment_tail> filled);
+  /// less than is there. `packed`: the manifest of the generation whose segments these are.
+  record_scan(const pool_set& in, const record_scan_options& how, std::vector<segment_tail> filled, manifest packed);
+  /// Reads a store that another process writes: in these segments the records of versions up to `settled`, and those
+  /// that fill ends vouch for. What lies behind them is the writer's.
+  record_scan(const pool_set& in, const record_scan_options& how, const std::vector<segment_tail>& segments,
+              manifest packed, version settled);
 
   [[nodiscard]] const std::vector<record_scan_part>& parts() const noexcept { return parts_; }
   /// For salvage, which adds records whose version it can infer and removes those that belong to nothing.
@@ -116,6 +120,8 @@ class record_scan {
   /// known.
   void refuse_unknown_crash() const;
   [[nodiscard]] record_totals totals() const;
+  /// Of those that the root certifies.
+  [[nodiscard]] record_totals certified() const;
   /// Of all parts; what they take that are part of the store no more.
   [[nodiscard]] std::uint64_t superseded_bytes() const noexcept;
   [[nodiscard]] std::uint64_t outdated_bytes() const noexcept;
@@ -172,9 +178,9 @@ class record_scan {
     return version_in_batch(r, unmarked);
   }
   [[nodiscard]] version version_in_batch(record r, std::uint64_t unmarked) const noexcept;
-  enum class store_is : std::uint8_t { closed, crashed, open };
+  enum class store_is : std::uint8_t { closed, crashed, open, written_elsewhere };
 
-  record_scan(const pool_set& in, const record_scan_options& how, store_is is);
+  record_scan(const pool_set& in, const record_scan_options& how, store_is is, manifest packed);
   void find_segments_in(const pool& p);
   enum class segment_kind : std::uint8_t { none, records, index, queries, packed, free, outdated };
   /// What the segment at `at` is; none if no valid header is there.
@@ -244,6 +250,7 @@ class record_scan {
   store_is is_;
   format::root root_;
   manifest packed_;
+  version counted_up_to_;  // whatever fill ends say
   bool same_boot_ = false;
   crash_kind ended_by_ = crash_kind::process;  // what ended the last session, if it was not closed
   bool keep_all_ = false;

@@ -37,8 +37,7 @@ void record_scan::check_certificate() {
     report(parts_.front(), 0, "file",
            fmt::format("a record or tag has version {}, but the root's clock or its limit is {}", newest(), last));
   }
-  record_totals certified;
-  for (const auto& p : parts_) certified.add(p.certified);
+  record_totals certified = this->certified();
   if (root_.state == format::root_state::clean) certified = totals();
   missing_records_ = static_cast<std::int64_t>(root_.certified_records - certified.records);
   const auto is_missing = [&](const lost_range& l) { return pool_->find(link_pool(l.from)) == nullptr; };
@@ -124,6 +123,12 @@ void record_scan::refuse_unknown_crash() const {
 record_totals record_scan::totals() const {
   record_totals sum;
   for (const auto& p : parts_) sum.add(p.totals);
+  return sum;
+}
+
+record_totals record_scan::certified() const {
+  record_totals sum;
+  for (const auto& p : parts_) sum.add(p.certified);
   return sum;
 }
 

@@ -133,6 +133,7 @@ bool dead_writers::roll_back_batch(const segment& s, link position) const {
 }
 
 void dead_writers::list_and_tell(link tag) const {
+  const std::scoped_lock nobody_appends(told_->lock());  // a killed holder's: who makes the next tag repairs the rest
   tags_->list().list(tag);
   const record r = histories_->at(tag);
   try {
@@ -150,9 +151,7 @@ void dead_writers::make_durable(const std::vector<link>& last) const {
     static_cast<void>(histories.stamp_of(l));  // a batch's records take the stamp of its batch record
     histories.flush_fresh(l, r.layout().size());
     if (r.is_entry()) index_->flush_leaf_of(r.key());
-    // The process that opened the store makes all tags. While it lives it lists them itself, under a lock of its own.
-    const bool unlisted = r.kind() == format::record_kind::tag && !media_->is_alive(writer_set::first_process);
-    if (unlisted) list_and_tell(l);
+    if (r.kind() == format::record_kind::tag) list_and_tell(l);
   }
   histories.await_flushed(last);
   for (const link l : last) histories.advance_committed(histories.written_of(l));

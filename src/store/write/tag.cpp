@@ -41,7 +41,6 @@ bool has_record(const tag_options& label) noexcept {
 version store_core::tag(const tag_options& label) {
   if (!has_record(label)) return tag();
   check_writable();
-  check_first();
   if (label.name.size() > key_size_max || label.note.size() > key_size_max) {
     raise(errc::invalid_argument, "a tag's name of {} and note of {} bytes: each has at most {}", label.name.size(),
           label.note.size(), key_size_max);
@@ -69,7 +68,8 @@ version store_core::tag(const tag_options& label) {
 /// The tag is known before the lease ends: who has shut the gate knows all tags whose records are there.
 version store_core::tag_quickly(const tag_options& label, std::int64_t time_ns, tag_index::prepared& known) {
   const writer_lease w(*writers_);
-  check_usable();  // see put()
+  check_usable();     // see put()
+  require_current();  // the record belongs to the generation that takes the writes
   const version v = close_with_record(*w, &label, time_ns);
   if (records_->persists_on_read()) pool_->persist().sync();  // S2; in the other modes a tag does not wait
   tags_->add(std::move(known), v);
@@ -80,7 +80,7 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
   if (label == nullptr) return close_open();
   pool_->persist().verify_file_sizes();
   const auto layout = record_layout::of_tag(label->name.size(), label->note.size());
-  const std::unique_lock<std::mutex> one_at_a_time = catalog_->reserve(label->name, label->note);
+  const tag_catalog::turn one_at_a_time = catalog_->reserve(label->name, label->note);
   // Everything that can fail comes before the version is closed and before the record gets its place: a place without a
   // record would count as damage once another record follows it.
   w.reserve(layout.size() + format::record_padding_max);
@@ -103,11 +103,12 @@ version store_core::close_with_record(const writer& w, const tag_options* label,
 
 /// The same, and the mutex is held until then, for the gate opens before.
 version store_core::tag_durably(const tag_options* label, std::int64_t time_ns, tag_index::prepared* known) {
-  check_first();
-  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
-  settled_content what{0, shared_->recovered};
+  const certifying_turn one_at_a_time(*opened_);
+  settled_content what;
   {
     const writer_set::gate stopped(*writers_);
+    if (label != nullptr) require_current();  // as in tag_quickly()
+    what.totals = shared_->recovered;
     const writer_lease w(*writers_, /*through_gate=*/true);
     what.up_to = close_with_record(*w, label, time_ns);
     what.totals.add(writers_->totals());
@@ -207,12 +208,11 @@ void store_core::expire(std::span<const version_range> versions) {
 
 void store_core::set_retention(const retention& which) {
   check_writable();
-  check_first();
   if (which.younger_than.count() < 0) {
     raise(errc::invalid_argument, "retention: versions younger than {} seconds: an age is not negative",
           which.younger_than.count());
   }
-  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
+  const certifying_turn one_at_a_time(*opened_);
   store_retention(*pool_, which);
 }
 
@@ -255,8 +255,6 @@ version store_core::durable_up_to() const {
 
 void store_core::sync() {
   check_writable();
-  // where no root has to say what is durable, any process may do it
-  if (pool_->durability().mode != durability::operation) check_first();
   if (synced_ != nullptr) return opened_->deferred_syncs.run([this] { sync_deferred(); });
   pool_->persist().verify_file_sizes();
   if (pool_->durability().mode == durability::operation) {
@@ -264,7 +262,7 @@ void store_core::sync() {
     if (opened_->settled != nullptr) opened_->settled->look();
     return;
   }
-  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
+  const certifying_turn one_at_a_time(*opened_);
   const settled_content what = settle();
   certify(what, format::certificate_kind::proven);
   if (opened_->settled != nullptr) opened_->settled->publish(what.up_to);
@@ -274,7 +272,7 @@ void store_core::sync() {
 void store_core::sync_deferred() {
   check_usable();  // a sync that others waited for may have failed
   pool_->persist().verify_file_sizes();
-  const std::scoped_lock one_at_a_time(opened_->tag_mutex);
+  const certifying_turn one_at_a_time(*opened_);
   const settled_content what = settle();
   if (pool_->persist().by_pages()) {
     certify(what, format::certificate_kind::joint);

@@ -8,10 +8,10 @@
 
 namespace icecore::detail {
 
-std::unique_lock<std::mutex> listed_tags::reserve(std::string_view /*name*/, std::string_view /*note*/) {
+tag_catalog::turn listed_tags::reserve(std::string_view /*name*/, std::string_view /*note*/) {
   std::unique_lock one_at_a_time(mutex_);
   list_.reserve();
-  return one_at_a_time;
+  return {std::move(one_at_a_time), {}};
 }
 
 void listed_tags::load(tag_index& into) {
@@ -54,31 +54,57 @@ void shared_tags::tell(const std::vector<tag_info>& all) {
   }
 }
 
-std::unique_lock<std::mutex> shared_tags::reserve(std::string_view name, std::string_view note) {
-  std::unique_lock one_at_a_time(*mutex_);
-  // The lock that this returns may go: who appends to the own catalog holds this one.
-  const std::unique_lock<std::mutex> own = own_->reserve(name, note);
+std::unique_lock<process_lock> shared_tags::lock_among_processes() const {
+  std::unique_lock held(told_->lock());
+  if (!told_->lock().owner_died()) return held;
+  held.unlock();  // who recovers the killed one's writer takes it
+  writers_->recover_dead_writers();
+  held.lock();
+  told_->repair(*memory_);
+  told_->lock().mark_consistent();
+  return held;
+}
+
+tag_catalog::turn shared_tags::reserve(std::string_view name, std::string_view note) {
+  turn mine{std::unique_lock(*mutex_), {}};
+  mine.among_processes = lock_among_processes();
+  load(*known_);
+  if (const auto there = name.empty() ? std::nullopt : known_->find(name)) {
+    raise(errc::tag_exists, "a tag named '{}' exists already, on version {}", name, there->version);
+  }
+  // The lock that this returns may go: who appends to the own catalog holds these.
+  const turn own = own_->reserve(name, note);
   try {
     reserved_ = told_->reserve(*memory_, name, note);
   } catch (const std::bad_alloc&) {
     raise(errc::no_space, "a tag of {} bytes: the memory that the processes share is full", name.size() + note.size());
   }
-  return one_at_a_time;
+  const std::scoped_lock no_load(reading_);
+  made_here_.reserve(made_here_.size() + 1);
+  return mine;
 }
 
 void shared_tags::append(link tag) {
   own_->append(tag);
-  told_->append(*memory_, reserved_, records_->stamp_of_own(tag), records_->at(tag).as_tag().time_ns);
+  const version tagged = records_->stamp_of_own(tag);
+  {
+    const std::scoped_lock no_load(reading_);
+    made_here_.push_back(tagged);
+  }
+  told_->append(*memory_, reserved_, tagged, records_->at(tag).as_tag().time_ns);
 }
 
 void shared_tags::load(tag_index& into) {
   own_->load(into);
   const std::scoped_lock one_at_a_time(reading_);
-  told_->for_each_new(*memory_, here_, [&](tag_info tag) { into.add(std::move(tag)); });
+  told_->for_each_new(*memory_, here_, [&](tag_info tag) {
+    if (std::erase(made_here_, tag.version) == 0) into.add(std::move(tag));
+  });
 }
 
 bool shared_tags::lists(link tag) {
-  const std::scoped_lock one_at_a_time(*mutex_);  // who appends holds this one, not the own catalog's
+  const std::scoped_lock one_at_a_time(*mutex_);  // who appends here holds this one, not the own catalog's
+  const std::unique_lock others = lock_among_processes();
   return own_->lists(tag);
 }
 

@@ -12,14 +12,20 @@
 #include "store/persistent/durable_media.hpp"
 #include "store/persistent/tag_list.hpp"
 #include "store/write/tags.hpp"
+#include "store/write/writer.hpp"
 
 namespace icecore::detail {
 
 class tag_catalog {
  public:
-  /// Makes sure that the next append(), of a tag with this name and note, needs no memory, and that no other thread
-  /// appends before the lock is released. errc::no_space.
-  [[nodiscard]] virtual std::unique_lock<std::mutex> reserve(std::string_view name, std::string_view note) = 0;
+  /// Of who makes a tag, in this process and among those that share the store.
+  struct turn {
+    std::unique_lock<std::mutex> here{};
+    std::unique_lock<process_lock> among_processes{};
+  };
+  /// Makes sure that the next append(), of a tag with this name and note, needs no memory, and that no other thread or
+  /// process appends before the turn ends. errc::no_space; errc::tag_exists if another process has made it.
+  [[nodiscard]] virtual turn reserve(std::string_view name, std::string_view note) = 0;
   /// Appends the record of a tag, whose flush has begun. Durable after the next fence, or sync.
   virtual void append(link tag) = 0;
   /// Adds the tags that opening has not read, and those that other processes have made. errc::damaged.
@@ -34,9 +40,7 @@ class tag_catalog {
 /// Opening has read the records of all tags.
 class scanned_tags final : public tag_catalog {
  public:
-  [[nodiscard]] std::unique_lock<std::mutex> reserve(std::string_view /*name*/, std::string_view /*note*/) override {
-    return {};
-  }
+  [[nodiscard]] turn reserve(std::string_view /*name*/, std::string_view /*note*/) override { return {}; }
   void append(link /*tag*/) override {}
   void load(tag_index& /*into*/) override {}
   [[nodiscard]] bool lists(link /*tag*/) override { return true; }  // the records are all there is
@@ -49,7 +53,7 @@ class listed_tags final : public tag_catalog {
   listed_tags(index::node_space& space, const durable_histories& histories, const durable_media& media, bool were_read)
       : list_(space), histories_(&histories), media_(&media), loaded_(were_read) {}
 
-  [[nodiscard]] std::unique_lock<std::mutex> reserve(std::string_view name, std::string_view note) override;
+  [[nodiscard]] turn reserve(std::string_view name, std::string_view note) override;
   void append(link tag) override { list_.append(tag); }
   void load(tag_index& into) override;
   [[nodiscard]] bool lists(link tag) override;
@@ -68,31 +72,48 @@ class listed_tags final : public tag_catalog {
 };
 
 /// For a store that processes share: tells the others of this process's tags, and is told of theirs.
+//
+// Of two processes that make a tag of one name, one succeeds: each looks, behind the lock of all processes, whether the
+// other has told of it, and tells of its own before it gives the lock back. A process that is killed in between leaves
+// the lock to the next one, which first has the writers of killed processes recovered: a tag whose record counts is
+// then listed and told (dead_writers), and one whose record does not count never was. Where a killed write poisons the
+// store instead, the next tag learns of that there.
 class shared_tags final : public tag_catalog {
  public:
   /// `own`: this process's. `told`, in `memory`, is what all processes see. `appending` is held by who appends: a
-  /// thread may still do so with the catalog of an engine that was replaced.
+  /// thread may still do so with the catalog of an engine that was replaced. `known`: what load() is called with.
   shared_tags(tag_catalog& own, made_tags& told, index::arena& memory, const history_base& records,
-              std::mutex& appending)
-      : own_(&own), told_(&told), memory_(&memory), records_(&records), mutex_(&appending) {}
+              std::mutex& appending, tag_index& known, writer_set& writers)
+      : own_(&own),
+        told_(&told),
+        memory_(&memory),
+        records_(&records),
+        mutex_(&appending),
+        known_(&known),
+        writers_(&writers) {}
 
   /// Tells of these: for the process that opened the store, before any other can attach. Throws std::bad_alloc.
   void tell(const std::vector<tag_info>& all);
 
-  [[nodiscard]] std::unique_lock<std::mutex> reserve(std::string_view name, std::string_view note) override;
+  [[nodiscard]] turn reserve(std::string_view name, std::string_view note) override;
   void append(link tag) override;
   void load(tag_index& into) override;
   [[nodiscard]] bool lists(link tag) override;
 
  private:
+  [[nodiscard]] std::unique_lock<process_lock> lock_among_processes() const;
+
   tag_catalog* own_;
   made_tags* told_;
   index::arena* memory_;
   const history_base* records_;
   std::mutex* mutex_;
+  tag_index* known_;
+  writer_set* writers_;
   index::arena_ref reserved_ = 0;  // by the holder
-  std::mutex reading_;             // guards here_
+  std::mutex reading_;             // guards what follows
   made_tags::reader here_;
+  std::vector<version> made_here_;  // told, and not met by load() yet: they are shown when they are durable
 };
 
 }  // namespace icecore::detail

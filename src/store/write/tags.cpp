@@ -17,7 +17,7 @@ void tag_index::release(std::string_view name) noexcept {
 }
 
 void tag_index::add(tag_info tag) {
-  if (find(tag.version) || (!tag.name.empty() && !reserve(tag.name))) return;
+  if (find(tag.version) || (!tag.name.empty() && !reserve(tag.name) && find(tag.name))) return;
   const version tagged = tag.version;
   add(prepare(std::move(tag)), tagged);
 }

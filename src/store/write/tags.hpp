@@ -24,7 +24,8 @@ class tag_index {
   [[nodiscard]] bool reserve(std::string_view name);
   void release(std::string_view name) noexcept;
 
-  /// Does nothing if its version or its name is there already.
+  /// Does nothing if its version or its name is there already. A name that is only reserved is this tag's then: another
+  /// process was faster.
   void add(tag_info tag);
 
  private:

@@ -50,9 +50,11 @@ extern "C" void stop(int) { stopped = true; }
 
 /// A feed that the store keeps has its filter with it.
 feed feed_of(const store& s, const feed_arguments& a) {
-  const auto known = s.feeds();
-  const auto is_it = [&](const feed_info& f) { return f.name == a.name; };
-  if (!a.where && std::any_of(known.begin(), known.end(), is_it)) return s.open_feed(a.name);
+  if (!a.name.empty() && !a.where) {
+    const auto known = s.feeds();
+    const auto is_it = [&](const feed_info& f) { return f.name == a.name; };
+    if (std::any_of(known.begin(), known.end(), is_it)) return s.open_feed(a.name);
+  }
   feed_request what{.name = a.name,
                     .where = filter(a.where.value_or("true"), a.layout.empty() ? layout() : layout(a.layout)),
                     .snapshot = a.snapshot,
@@ -112,9 +114,17 @@ opened_store open_for_feed(const feed_arguments& a) {
     opening.shared_as = a.attach;
     return opened_store(store(a.store, opening));
   }
-  if (a.list) return open_to_read(a.store, a.read);
-  if (a.name.empty()) return open_to_read(a.store, a.read);
-  return open_to_write(a.store, a.write, creation::open_existing);
+  if (a.list || a.name.empty()) return open_to_read(a.store, a.read);
+  try {
+    return open_to_write(a.store, a.write, creation::open_existing);
+  } catch (const error& e) {
+    if (e.code() != errc::locked) throw;
+    throw error(errc::locked,
+                fmt::format("{}; a feed with a name notes in the store what was told, which only the process that has "
+                            "it open, or one that is attached to it (--attach), may do: `icecore feed {} --list` shows "
+                            "its place, and `icecore feed {} --after VERSION` tells what came since, without a name",
+                            e.message(), shown(a.store), shown(a.store)));
+  }
 }
 
 exit_code run_feed(const feed_arguments& a) {

@@ -164,7 +164,8 @@ compaction_report compact(const std::filesystem::path& path, const options& open
   writing.creation = creation::open_existing;
   writing.grow_in_background = false;
   return detail::make_changes([&](detail::changes_before before) {
-    const auto opened = detail::open_store_briefly(path, writing);
+    // Who only counts may do so beside the process that writes.
+    const auto opened = how.dry_run ? detail::open_store(path, writing) : detail::open_store_briefly(path, writing);
     return detail::packing_alone(opened->current(), how, before).run();
   });
 }

@@ -20,7 +20,8 @@
 // Processes that share the store go on meanwhile, and follow (store/sharing/). If this one is killed amid 4 or 5, they
 // complete the change.
 //
-// Locks, in this order: compacting, replacing, tag_mutex, the one of the queries, the gate.
+// Locks, in this order: compacting, replacing, tag_mutex and the one beside it (certifying_turn), the one of the
+// queries, the gate.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -188,7 +189,7 @@ class live_packing final : packing {
   /// Steps 4 and 5. `low`: everything up to it is in strata that are durable.
   void finish(version low) {
     const std::scoped_lock one_engine(store_->replacing);
-    const std::scoped_lock no_sync(store_->tag_mutex);
+    const certifying_turn no_sync(*store_);
     query_space queries(*pools_, store_->shared->queries);
     const recovering_lock no_query = queries.hold();
     const auto begin = std::chrono::steady_clock::now();

@@ -87,6 +87,7 @@ bool packing::is_anything_to_do() const {
 }
 
 void packing::decide() {
+  core_->keep_queries();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::vector<tag_info> tags = core_->tags().all();
   const auto lost = core_->lost().ranges();
@@ -169,7 +170,7 @@ packing::stratum_parts packing::cut_keys(const Engine& engine, unsigned threads)
 }
 
 packing::merged packing::merge_all(interval of, pace* slow) {
-  announce_packed_segments(*pools_);
+  if (!how_->dry_run) announce_packed_segments(*pools_);
   merged made;
   with_engine(*core_, [&](const auto& engine) {
     const unsigned threads = thread_count(how_->threads);

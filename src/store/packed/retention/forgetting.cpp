@@ -130,8 +130,9 @@ bool forgotten_keys::are_in(std::string_view bytes) const {
   return std::ranges::any_of(keys_, holds) || std::ranges::any_of(prefixes_, holds) || prefixes_.contains("");
 }
 
-void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
+bool drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
   query_space space(pools, lock);
+  std::vector<link> dropped;
   // Also where no query is kept any more: what was dropped before left its rows in free segments.
   for (const link head : space.heads([](link, const std::string&) {})) {
     const segment in = pools.segment_at(head);
@@ -145,9 +146,12 @@ void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& 
     auto& state = space.head_at(head).state;
     space.write(state, static_cast<std::uint64_t>(format::query_phase::dropped));
     pools.persist().persist(&state, sizeof state);
-    space.drop(head);
+    dropped.push_back(head);
   }
+  if (pools.file().is_observed()) return false;  // as query_catalog::free_dropped()
+  for (const link head : dropped) space.drop(head);
   space.clear_free_space();
+  return true;
 }
 
 namespace {
@@ -164,7 +168,7 @@ void mark_requests(pool_set& pools, const std::vector<segment>& requests, std::u
 }  // namespace
 
 std::vector<segment> finish_forgetting(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
-  if (!keys.empty()) drop_queries_of(keys, pools, lock);
+  if (!keys.empty() && !drop_queries_of(keys, pools, lock)) return {};
   query_space space(pools, lock);
   const recovering_lock nobody_looks = space.hold();
   // Amid a crash some of a request is zeros, and the mark may not be: that would be damage.
@@ -212,7 +216,6 @@ std::vector<key_to_forget> all_of(const forget_request& what) {
 
 forget_report store_core::forget(const forget_request& what) {
   check_writable();
-  check_first();
   const std::vector<key_to_forget> all = all_of(what);
   const pin holds = take_pin();  // what is packed may be inflated for us
   forget_report report;
@@ -235,7 +238,7 @@ forget_report store_core::forget(const forget_request& what) {
     report.tag = forget_tag_name(number);
     if (tags().find(report.tag)) continue;
     try {
-      static_cast<void>(tag({.name = report.tag, .note = note}));
+      static_cast<void>(opened_->tag({.name = report.tag, .note = note}));
       return report;
     } catch (const error& e) {  // another thread was faster
       if (e.code() != errc::tag_exists) throw;

@@ -61,8 +61,9 @@ class forgotten_keys {
 };
 
 /// Drops all kept queries, and the feeds that hold one of the keys; leaves zeros in the free space of queries. Holds
-/// stay: they name a version, and none of its keys. Nobody else has the store open.
-void drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock);
+/// stay: they name a version, and none of its keys. Nobody reads them but perhaps a process beside this one: then false,
+/// and nothing is cleared.
+[[nodiscard]] bool drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock);
 
 /// Behind a compaction that has dropped the keys, when the space of what it replaced is given back: what they have left
 /// elsewhere goes, and then the requests. A crash before that leaves these for the next compaction. Returns what is
