@@ -32,10 +32,10 @@ class ColumnsOfPacked : public ::testing::TestWithParam<packing> {
     write(9'000, 3'000);
     pack();
     for (unsigned more = 1; more < GetParam().strata; ++more) {
-      write(600 / more, 30);
+      write(600 / more, 0);
       pack();
     }
-    if (GetParam().young) write(300, 20);
+    if (GetParam().young) write(300, 0);
     EXPECT_EQ(store_.stats().strata, GetParam().strata);
   }
 
@@ -54,7 +54,7 @@ class ColumnsOfPacked : public ::testing::TestWithParam<packing> {
       below(4) == 0 ? static_cast<void>(store_.remove(key)) : static_cast<void>(store_.insert(key, bytes(random_())));
       if (below(40) == 0) versions_.push_back(store_.tag());
       for (unsigned more = deep / writes + (below(writes) < deep % writes ? 1 : 0); more > 0; --more) {
-        store_.insert("key12500", bytes(random_()));
+        store_.insert("key12z00", bytes(random_()));
         if (below(3) == 0) store_.tag();
       }
     }
