@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/memory/device_pages.hpp"
@@ -81,7 +82,16 @@ class extent {
   /// Calls `visit(key, record)` for the newest record of each key whose version is at most `v`, in the order of keys
   /// from `from` on, until it returns false; whether it never did.
   template <class Visit>
-  bool for_each_at(version v, std::string_view from, Visit&& visit) const;
+  bool for_each_at(version v, std::string_view from, Visit&& visit) const {
+    bool shown = false;
+    return for_each_run(v, from, shown,
+                        [&](const block& b, std::uint32_t first) { return b.for_each_at(v, first, b.keys(), visit); });
+  }
+  /// Calls `visit(block, first)` for blocks whose keys from `first` on show in version `v`, of their records there,
+  /// what for_each_at() tells; in order, until it returns false; whether it never did. `shown`: whether the key that
+  /// the extent goes on with was shown before; then whether the last key was.
+  template <class Visit>
+  bool for_each_run(version v, std::string_view from, bool& shown, Visit&& visit) const;
 
   /// Calls `report(what, offset)` for each part that is damaged or does not agree with the others: `offset` in the
   /// file. Reads all. Cost: O(bytes).
@@ -278,20 +288,23 @@ bool extent::for_each_of(std::string_view key, version v, Visit&& visit) const {
 }
 
 template <class Visit>
-bool extent::for_each_at(version v, std::string_view from, Visit&& visit) const {
+bool extent::for_each_run(version v, std::string_view from, bool& shown, Visit&& visit) const {
+  bool last_shown = std::exchange(shown, false);
   if (header_.least > v) return true;
   auto [at, first] = seek(sought_key(from));
-  bool shown = false;  // whether the last key of the block before has been
   for (; at < fence_.blocks(); ++at, first = 0) {
     if (first == 0) walk_to(at);
-    if (!fence_.goes_on(at)) shown = false;
-    if (first == 0 && has_nothing_for(at, v, shown)) continue;
+    if (at > 0 && !fence_.goes_on(at)) last_shown = false;
+    if (first == 0 && has_nothing_for(at, v, last_shown)) continue;
     const block b = block_at(at);
-    if (shown && fence_.goes_on(at)) first = 1;
-    if (!b.for_each_at(v, first, visit)) return false;
+    if (last_shown && first == 0) first = 1;
     const std::uint32_t last = b.keys() - 1;
-    if (first <= last) shown = b.newest_at(last, v).has_value();
+    if (first > last) continue;
+    if (!visit(b, first)) return false;
+    const bool may_go_on = at + 1 == fence_.blocks() || fence_.goes_on(at + 1);
+    last_shown = may_go_on && b.newest_at(last, v).has_value();
   }
+  shown = last_shown;
   return true;
 }
 

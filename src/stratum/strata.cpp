@@ -93,26 +93,31 @@ std::optional<packed_record> strata::find_record(std::string_view key, version v
   return std::nullopt;
 }
 
+bool strata::goes_on_behind(const record_place& at) const {
+  const extent& e = extent_at(at.extent);
+  const std::uint32_t next = at.in.block + 1;
+  if (at.in.key + 1 != e.block_at(at.in.block).keys()) return false;
+  if (next < e.blocks()) return e.goes_on(next);
+  return at.extent + 1 < strata_[stratum_of(at.extent)].end && goes_on(at.extent + 1);
+}
+
 std::optional<record_place> strata::older(const record_place& record) const {
   const extent& e = extent_at(record.extent);
   if (const auto at = e.older(record.in)) return record_place{record.extent, *at};
-  const std::uint32_t stratum = stratum_of(record.extent);
   const std::uint32_t next = record.extent + 1;
-  const bool is_last = record.in.block + 1 == e.blocks() && record.in.key + 1 == e.block_at(record.in.block).keys();
-  if (is_last && next < strata_[stratum].end && goes_on(next)) {
-    return record_place{next, {0, 0, extent_at(next).block_at(0).rows_begin(0)}};
-  }
-  return find_from(stratum + 1, sought_key(key(record)), version_max);
+  if (goes_on_behind(record)) return record_place{next, {0, 0, extent_at(next).block_at(0).rows_begin(0)}};
+  return find_from(stratum_of(record.extent) + 1, sought_key(key(record)), version_max);
 }
 
 std::optional<record_place> strata::at_most(const record_place& from, version v) const {
   const block b = extent_at(from.extent).block_at(from.in.block);
-  for (std::uint64_t row = from.in.row, end = b.rows_end(from.in.key); row < end;) {
+  const bool may_have = v >= b.header().least;
+  for (std::uint64_t row = from.in.row, end = b.rows_end(from.in.key); may_have && row < end;) {
     const block::read_row r = b.row_at(row);
     if (r.record.stamped <= v) return record_place{from.extent, {from.in.block, from.in.key, row}};
     row = r.end;
   }
-  const std::uint32_t stratum = stratum_of(from.extent);
+  const std::uint32_t stratum = stratum_of(from.extent) + (goes_on_behind(from) ? 0 : 1);
   return find_from(stratum, sought_key(key(from)), v);
 }
 

@@ -67,9 +67,9 @@ class strata {
   template <class Wanted, class Take>
   void find_many(std::span<const std::string_view> keys, const version* at, std::size_t stride, const Wanted& wanted,
                  const Take& take) const;
-  /// As extent::for_each_at(), over all extents. Precondition: there is one stratum.
+  /// As extent::for_each_run(), over all extents. Precondition: there is one stratum.
   template <class Visit>
-  bool for_each_at(version v, std::string_view from, Visit&& visit) const;
+  bool for_each_run(version v, std::string_view from, Visit&& visit) const;
   /// The next older record of the same key.
   [[nodiscard]] std::optional<record_place> older(const record_place& record) const;
   /// The newest record whose version is at most `v`, from this record of the key on.
@@ -126,6 +126,8 @@ class strata {
   [[nodiscard]] std::uint32_t extent_for(const range& of, const sought_key& key, version v) const {
     return of.end - of.begin == 1 ? of.begin : extent_among(of, key, v);
   }
+  /// Whether the history of this record's key goes on in the next block, or in the next extent.
+  [[nodiscard]] bool goes_on_behind(const record_place& at) const;
   /// Whether the extent begins with older records of the last key of the one before it (T2).
   [[nodiscard]] bool goes_on(std::uint32_t extent) const noexcept { return firsts_[extent].goes_on; }
 
@@ -196,20 +198,13 @@ void strata::find_many(std::span<const std::string_view> keys, const version* at
 }
 
 template <class Visit>
-bool strata::for_each_at(version v, std::string_view from, Visit&& visit) const {
+bool strata::for_each_run(version v, std::string_view from, Visit&& visit) const {
   const range& of = strata_.front();
   const std::uint32_t found = extent_for(of, sought_key(from), version_max);
-  std::string_view last;  // of the extents before: a history may go on in the next one
-  bool has_last = false;
+  bool shown = false;
   for (std::uint32_t i = found == of.end ? of.begin : found; i < of.end; ++i) {
-    const bool may_repeat = has_last && goes_on(i) && firsts_[i].key == last;
-    const bool more = extent_at(i).for_each_at(v, from, [&](std::string_view key, const packed_record& r) {
-      if (may_repeat && key == last) return true;
-      last = key;
-      has_last = true;
-      return visit(key, r);
-    });
-    if (!more) return false;
+    shown = shown && goes_on(i);
+    if (!extent_at(i).for_each_run(v, from, shown, visit)) return false;
   }
   return true;
 }
@@ -228,15 +223,15 @@ class stratum_walk {
   /// Precondition of the rest: !at_end().
   [[nodiscard]] std::string_view key() const { return now().key(key_); }
   [[nodiscard]] record_place newest() const { return {extent_, {block_, key_, now().rows_begin(key_)}}; }
-  [[nodiscard]] packed_record newest_record() const { return now().row_at(now().rows_begin(key_)).record; }
   void next();
   /// Calls visit(newest record's place) for this key and those behind it in its block, at most `most`, as far as they
   /// are less than `bound`; and goes behind them. Whether it came to the end of the block.
   template <class Visit>
   bool visit_block(std::optional<std::string_view> bound, std::size_t most, Visit&& visit);
-  /// The same, but calls visit(key, newest record). While it runs, newest() is that record's place.
+  /// Calls visit(block, first, end) for this key and those behind it in its block whose records all lie there, at most
+  /// `most`, as far as they are less than `bound`; goes behind them if that returns true. Whether it did.
   template <class Visit>
-  bool visit_newest(std::optional<std::string_view> bound, std::size_t most, Visit&& visit);
+  bool visit_run(std::optional<std::string_view> bound, std::size_t most, Visit&& visit);
   /// To a key of this stratum, from which next() goes on.
   void set(const record_place& at) noexcept {
     extent_ = at.extent;
@@ -295,17 +290,15 @@ bool stratum_walk::visit_block(std::optional<std::string_view> bound, std::size_
 }
 
 template <class Visit>
-bool stratum_walk::visit_newest(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
+bool stratum_walk::visit_run(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
   const block b = now();
-  const std::uint32_t end = end_in_block(b, bound, most);
+  std::uint32_t end = end_in_block(b, bound, most);
   expect_walk_from(b, end, 2 * most);
-  b.for_each_at(version_max, key_, [&](std::string_view key, const packed_record& newest) {
-    if (key_ == end) return false;
-    visit(key, newest);
-    ++key_;
-    return true;
-  });
-  return leave(b);
+  if (end == b.keys() && of_->goes_on_behind({extent_, {block_, end - 1, 0}})) --end;
+  if (end == key_ || !visit(b, key_, end)) return false;
+  key_ = end;
+  leave(b);
+  return true;
 }
 
 inline bool stratum_walk::leave(const block& b) {
@@ -341,16 +334,20 @@ class strata_walk {
         bound, [&](stratum_walk& walk, const auto& before) { return walk.visit_block(before, most, visit); },
         [&] { visit(newest()); });
   }
-  /// As stratum_walk::visit_newest(). Precondition: this key is less than `bound`.
+  /// As stratum_walk::visit_run(), for keys that no other stratum has.
   template <class Visit>
-  void visit_newest(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
-    in_one_stratum(
-        bound, [&](stratum_walk& walk, const auto& before) { return walk.visit_newest(before, most, visit); },
-        [&] { visit(key_, at_->newest_record()); });
+  bool visit_run(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
+    bound = bound_of_others(bound);
+    if ((bound && *bound <= key_) || !at_->visit_run(bound, most, visit)) return false;
+    choose();
+    return true;
   }
 
  private:
   void choose();
+  /// `bound`, or the least key that another stratum has if that is less.
+  [[nodiscard, gnu::always_inline]] std::optional<std::string_view> bound_of_others(
+      std::optional<std::string_view> bound) const;
   /// Calls go(walk, bound) with the stratum that has this key, as far as no other one has a key; or, if several have
   /// it, visit_one() and goes on behind it. What `go` returns.
   template <class Go, class VisitOne>
@@ -361,13 +358,18 @@ class strata_walk {
   std::string_view key_;
 };
 
-template <class Go, class VisitOne>
-bool strata_walk::in_one_stratum(std::optional<std::string_view> bound, Go go, VisitOne visit_one) {
+inline std::optional<std::string_view> strata_walk::bound_of_others(std::optional<std::string_view> bound) const {
   for (const stratum_walk& each : walks_) {
     if (&each == at_ || each.at_end()) continue;
     const std::string_view key = each.key();
     if (!bound || key < *bound) bound = key;
   }
+  return bound;
+}
+
+template <class Go, class VisitOne>
+bool strata_walk::in_one_stratum(std::optional<std::string_view> bound, Go go, VisitOne visit_one) {
+  bound = bound_of_others(bound);
   if (bound && *bound == key_) {
     visit_one();
     next();

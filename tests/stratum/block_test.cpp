@@ -1,6 +1,10 @@
 // A block takes the room that its content needs, and its values begin where a reader wants them.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
+#include <random>
+
 #include "packed_model.hpp"
 #include "stratum/block/block_builder.hpp"
 
@@ -78,6 +82,83 @@ TEST(Blocks, the_widest_versions_fit) {
   written w(b);
   EXPECT_EQ(w.get().newest_at(0, version_max)->stamped, version_max);
   EXPECT_EQ(w.get().newest_at(0, version_max - 1)->value, "old");
+}
+
+/// Keys and values of 8 bytes, with histories of up to `most` records over a span of versions.
+histories_model histories_of_words(std::mt19937_64& random, std::size_t keys, std::size_t most, version span,
+                                   unsigned removed_of_8) {
+  histories_model model;
+  while (model.size() < keys) {
+    std::map<version, std::optional<std::string>, std::greater<>> history;
+    const std::size_t records = 1 + random() % most;
+    while (history.size() < records) {
+      history[1 + random() % span] =
+          random() % 8 < removed_of_8 ? std::nullopt : std::optional(random_bytes(random, sizeof(std::uint64_t)));
+    }
+    model[random_bytes(random, sizeof(std::uint64_t))].assign(history.begin(), history.end());
+  }
+  return model;
+}
+
+TEST(Blocks, copy_to_columns_what_a_version_shows) {
+  constexpr std::size_t width = sizeof(std::uint64_t);
+  std::mt19937_64 random(11);
+  for (unsigned round = 0; round < 200; ++round) {
+    const std::size_t most = std::array<std::size_t, 4>{1, 2, 3, 40}[round % 4];
+    const version span = std::array<version, 5>{50, 200, 60'000, version{1} << 30, version_max}[round % 5];
+    const histories_model model = histories_of_words(random, 1 + random() % 90, most, span, round % 3);
+    block_builder built;
+    for (const auto& [key, history] : model) {
+      for (const auto& one : history) built.add(key, as_record(one));
+    }
+    written w(built);
+    const block b = w.get();
+    if (!b.copies_to_columns(width, width)) {
+      EXPECT_EQ(b.header().value_size, 0);  // of removals alone
+      continue;
+    }
+    std::vector<version> versions{0, b.header().least - 1, b.header().least, b.header().greatest, version_max};
+    for (unsigned i = 0; i < 12; ++i) versions.push_back(1 + random() % span);
+    for (const version v : versions) {
+      const auto first = static_cast<std::uint32_t>(random() % 3 == 0 ? 0 : random() % (b.keys() + 1));
+      const auto end =
+          static_cast<std::uint32_t>(random() % 3 == 0 ? b.keys() : first + random() % (b.keys() + 1 - first));
+      std::string expected_keys;
+      std::string expected_values;
+      for (std::uint32_t i = first; i < end; ++i) {
+        const auto r = b.newest_at(i, v);
+        if (!r || r->is_removal()) continue;
+        expected_keys += b.key(i);
+        expected_values += r->value;
+      }
+      const std::size_t room = end > first ? (end - first) * width : 0;  // no byte more may be written
+      std::vector<std::byte> keys(room);
+      std::vector<std::byte> values(room);
+      const std::size_t count = b.copy_shown(v, first, end, {keys.data(), values.data()});
+      const auto text = [&](const std::vector<std::byte>& of) {
+        return std::string(reinterpret_cast<const char*>(of.data()), count * width);
+      };
+      ASSERT_EQ(count * width, expected_keys.size()) << "round " << round << ", version " << v;
+      ASSERT_EQ(text(keys), expected_keys) << "round " << round << ", version " << v;
+      ASSERT_EQ(text(values), expected_values) << "round " << round << ", version " << v;
+    }
+  }
+}
+
+TEST(Blocks, of_other_sizes_are_not_copied_to_columns) {
+  const auto copies = [](std::string_view key, std::initializer_list<std::string_view> values) {
+    block_builder built;
+    version v = 100;
+    for (const std::string_view value : values) built.add(key, value_of(v--, value));
+    written w(built);
+    return w.get().copies_to_columns(8, 8);
+  };
+  EXPECT_TRUE(copies("12345678", {"12345678"}));
+  EXPECT_TRUE(copies("12345678", {"12345678", "abcdefgh"}));
+  EXPECT_FALSE(copies("1234567", {"12345678"}));
+  EXPECT_FALSE(copies("123456789", {"12345678"}));
+  EXPECT_FALSE(copies("12345678", {"1234567"}));
+  EXPECT_FALSE(copies("12345678", {"12345678", "1234567"}));
 }
 
 }  // namespace

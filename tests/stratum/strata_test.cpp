@@ -105,6 +105,27 @@ TEST_P(Strata, walk_from_each_key_on) {
   }
 }
 
+TEST_P(Strata, runs_of_one_stratum_show_each_key_once) {
+  const strata packed = make(0);
+  const std::vector<std::string> keys = sought();
+  for (const version v : versions()) {
+    for (std::size_t i = 0; i < keys.size(); i += 1 + keys.size() / 40) {
+      std::vector<std::pair<std::string, seen>> found;
+      EXPECT_TRUE(packed.for_each_run(v, keys[i], [&](const block& b, std::uint32_t first) {
+        return b.for_each_at(v, first, b.keys(), [&](std::string_view key, const packed_record& r) {
+          found.emplace_back(key, as_seen(r));
+          return true;
+        });
+      }));
+      std::vector<std::pair<std::string, seen>> expected;
+      for (auto at = model_.lower_bound(keys[i]); at != model_.end(); ++at) {
+        if (const auto there = find_in(model_, at->first, v)) expected.emplace_back(at->first, *there);
+      }
+      ASSERT_EQ(found, expected) << "from " << keys[i] << " in version " << v;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(EachShape, Strata, testing::ValuesIn(shapes()),
                          [](const auto& tested) { return tested.param.name; });
 

@@ -116,48 +116,79 @@ class walked_items {
   std::span<const item> items_;
 };
 
-/// The items of one part, of a store whose versions are all packed in one stratum. Blocks that show nothing are not
-/// read.
+/// Calls visit(items) for what these keys of a block show, until it returns false; whether it never did.
 template <class Visit>
-void visit_stratum(const stratum::strata& all, version at, const scan_bounds& bounds, Visit visit) {
+bool visit_items(const stratum::block& b, std::uint32_t first, std::uint32_t end, version at, Visit& visit) {
   std::array<item, detail::items_ahead::capacity> items;
   std::size_t size = 0;
-  bool goes_on = true;
-  all.for_each_at(at, bounds.from, [&](std::string_view key, const stratum::packed_record& r) {
-    if (bounds.beyond(key)) return false;
+  const bool goes_on = b.for_each_at(at, first, end, [&](std::string_view key, const stratum::packed_record& r) {
     if (r.is_removal()) return true;
     items[size++] = {key, r.value};
     if (size < items.size()) return true;
     size = 0;
-    return goes_on = visit(walked_items(items));
+    return visit(walked_items(items));
   });
-  if (goes_on && size > 0) visit(walked_items(std::span(items).first(size)));
+  return goes_on && (size == 0 || visit(walked_items(std::span(items).first(size))));
+}
+
+/// Goes through one part of a store with packed versions, in order: calls visit_run(block, first, end) for keys from
+/// `first` to before `end` of a block that nothing else has, and visit(items) for others, until one returns false.
+template <class Engine, class Parts, class VisitRun, class Visit>
+void visit_layered(const Engine& core, version at, const Parts& parts, std::size_t part, VisitRun visit_run,
+                   Visit visit) {
+  const scan_bounds& bounds = parts.bounds(part);
+  if (core.packed()->all().size() == 1 && !core.has_young_keys()) {  // blocks that show nothing are not read
+    core.packed()->for_each_run(at, bounds.from, [&](const stratum::block& b, std::uint32_t first) {
+      const std::uint32_t end = bounds.bounded_above ? b.end_before(bounds.to, first) : b.keys();
+      return (first >= end || visit_run(b, first, end)) && end == b.keys();
+    });
+    return;
+  }
+  auto walk = parts.walk(at);
+  walk.seek(bounds.from);
+  while (walk.visit_or_read(bounds.bounded_above ? std::optional(bounds.to) : std::nullopt, visit_run)) {
+    std::span<const item> items = walk.items();
+    while (!items.empty() && bounds.beyond(items.back().key)) items = items.first(items.size() - 1);
+    if (!items.empty() && !visit(walked_items(items))) return;
+  }
 }
 
 /// Calls visit(items) for consecutive items of one part in version `at`, until it returns false.
 template <class Engine, class Parts, typename Visit>
 void visit_part(const Engine& core, version at, const Parts& parts, std::size_t part, Visit visit) {
   if constexpr (Engine::is_layered) {
-    const scan_bounds& bounds = parts.bounds(part);
-    if (core.packed()->all().size() == 1 && !core.has_young_keys())
-      return visit_stratum(*core.packed(), at, bounds, visit);
-    auto walk = parts.walk(at);
-    walk.seek(bounds.from);
-    for (bool ends = false; !ends && walk.read(detail::items_ahead::capacity);) {
-      std::span<const item> items = walk.items();
-      if (bounds.beyond(items.back().key)) {
-        const auto behind = std::ranges::lower_bound(items, bounds.to, {}, &item::key);
-        items = items.first(static_cast<std::size_t>(behind - items.begin()));
-        ends = true;
-      }
-      if (!items.empty() && !visit(walked_items(items))) return;
-    }
+    visit_layered(
+        core, at, parts, part,
+        [&](const stratum::block& b, std::uint32_t first, std::uint32_t end) {
+          return visit_items(b, first, end, at, visit);
+        },
+        visit);
   } else {
     parts.for_each_block(part, [&](const detail::walked_entries& entries) {
       std::array<link, index::block::capacity> visible;
       return visit(
           shown_block(core, std::span<const link>(visible).first(detail::visible_records(core, entries, at, visible))));
     });
+  }
+}
+
+/// Adds the items of one part in version `at` to `rows`, as long as goes_on(). Packed keys of a block are copied at
+/// once where they can be.
+template <class Engine, class Parts, class Rows, class GoesOn>
+void add_part(const Engine& core, version at, const Parts& parts, std::size_t part, Rows& rows, GoesOn goes_on) {
+  const auto add = [&](const auto& items) {
+    rows.add(items);
+    return goes_on();
+  };
+  if constexpr (Engine::is_layered) {
+    visit_layered(
+        core, at, parts, part,
+        [&](const stratum::block& b, std::uint32_t first, std::uint32_t end) {
+          return rows.add_shown(b, first, end, at) ? goes_on() : visit_items(b, first, end, at, add);
+        },
+        add);
+  } else {
+    visit_part(core, at, parts, part, add);
   }
 }
 
@@ -223,6 +254,14 @@ class fixed_writer {
       }
     }
   }
+  /// Writes what these keys of the block show in version `at` to the rows from `row` on; how many. std::nullopt, and
+  /// nothing is written, if they have to be written as items. Precondition: there is room for end - first rows.
+  [[nodiscard]] std::optional<std::size_t> write_shown(const stratum::block& b, std::uint32_t first, std::uint32_t end,
+                                                       version at, std::byte* keys, std::byte* values,
+                                                       std::size_t row) const {
+    if (keys == nullptr || values == nullptr || !b.copies_to_columns(shape_->key_size, shape_->value_size)) return {};
+    return b.copy_shown(at, first, end, {keys + row * shape_->key_size, values + row * shape_->value_size});
+  }
 
  private:
   [[noreturn]] static void raise_size(const char* what, std::size_t is, std::size_t wanted, std::string_view key) {
@@ -237,6 +276,35 @@ class fixed_writer {
   raise(errc::invalid_argument, "extract: the columns have room for {} items, but the snapshot has more", capacity);
 }
 
+/// The rows of fixed columns, filled from the first one on.
+class filled_rows {
+ public:
+  explicit filled_rows(const fixed_columns& out) : writer_(out), out_(&out) {}
+  [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+
+  template <class Items>
+  void add(const Items& items) {
+    if (rows_ + items.size() > out_->capacity) raise_capacity(out_->capacity);
+    writer_.write(items, keys(), values(), rows_);
+    rows_ += items.size();
+  }
+  /// Whether it could; nothing is added if not.
+  [[nodiscard]] bool add_shown(const stratum::block& b, std::uint32_t first, std::uint32_t end, version at) {
+    if (end - first > out_->capacity - rows_) return false;
+    const auto count = writer_.write_shown(b, first, end, at, keys(), values(), rows_);
+    rows_ += count.value_or(0);
+    return count.has_value();
+  }
+
+ private:
+  [[nodiscard]] std::byte* keys() const noexcept { return static_cast<std::byte*>(out_->keys); }
+  [[nodiscard]] std::byte* values() const noexcept { return static_cast<std::byte*>(out_->values); }
+
+  fixed_writer writer_;
+  const fixed_columns* out_;
+  std::size_t rows_ = 0;
+};
+
 /// Rows of fixed columns that a thread collects before it knows where they go. The memory is reused for each part.
 class collected_rows {
  public:
@@ -250,6 +318,13 @@ class collected_rows {
     grow_to(rows_ + items.size());
     writer_->write(items, keys_.data(), values_.data(), rows_);
     rows_ += items.size();
+  }
+  /// Whether it could; nothing is added if not.
+  [[nodiscard]] bool add_shown(const stratum::block& b, std::uint32_t first, std::uint32_t end, version at) {
+    grow_to(rows_ + (end - first));
+    const auto count = writer_->write_shown(b, first, end, at, keys_.data(), values_.data(), rows_);
+    rows_ += count.value_or(0);
+    return count.has_value();
   }
   void copy_to(std::size_t row) const noexcept {
     copy(shape_->keys, keys_, shape_->key_size, row);
@@ -313,10 +388,7 @@ class ordered_extraction {
     collected_rows mine(writer_, *out_);
     for (std::size_t i; !stopped() && (i = next_.fetch_add(1, std::memory_order_relaxed)) < parts_->size();) {
       mine.clear();
-      visit_part(*core_, at_, *parts_, i, [&](const auto& items) {
-        mine.add(items);
-        return !stopped();
-      });
+      add_part(*core_, at_, *parts_, i, mine, [this] { return !stopped(); });
       const std::size_t row = await_first_row(i);
       if (row == unknown) return;
       if (row + mine.rows() > out_->capacity) raise_capacity(out_->capacity);
@@ -384,19 +456,11 @@ std::size_t count_present(const Engine& core, version at, unsigned threads) {
 
 template <class Engine>
 std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& out, unsigned threads) {
-  const fixed_writer writer(out);
-  auto* keys = static_cast<std::byte*>(out.keys);
-  auto* values = static_cast<std::byte*>(out.values);
   const parts_in_key_order parts(core, scan_bounds(), threads, core.keys_at_most() / entries_per_part);
   if (parts.size() == 1) {
-    std::size_t rows = 0;
-    visit_parts(core, at, parts, 1, [&](std::size_t, const auto& items) {
-      if (rows + items.size() > out.capacity) raise_capacity(out.capacity);
-      writer.write(items, keys, values, rows);
-      rows += items.size();
-      return true;
-    });
-    return rows;
+    filled_rows rows(out);
+    add_part(core, at, parts, 0, rows, [] { return true; });
+    return rows.rows();
   }
   return ordered_extraction(core, at, parts, out).run(threads);
 }

@@ -57,6 +57,12 @@ class [[gnu::visibility("hidden")]] layered_walk final : public items_ahead {
   /// Replaces items() by the next ones, at most `most`, which is not above the capacity; false, and no items, at the
   /// end. Precondition: seek().
   bool read(std::size_t most);
+  /// Calls visit(block, first, end) for the keys from `first` to before `end` of a block, as long as such keys come
+  /// next: packed ones that nothing else has, less than `to`. Then replaces items() by some that come next, of which
+  /// the last ones may be beyond `to`; false, and no items, at `to`, at the end, or once `visit` has returned false.
+  /// Precondition: seek(). After an error seek() must be next.
+  template <class Visit>
+  bool visit_or_read(std::optional<std::string_view> to, Visit&& visit);
   /// Replaces items() by what these links show. Then read() needs a seek().
   void take(std::span<const link> links, std::span<const link> coming = {}) {
     size_ = 0;
@@ -117,16 +123,46 @@ bool layered_walk<Engine>::read(std::size_t most) {
 }
 
 template <class Engine>
+template <class Visit>
+bool layered_walk<Engine>::visit_or_read(std::optional<std::string_view> to, Visit&& visit) {
+  const auto is_before = [&to](std::string_view key) { return !to || key < *to; };
+  bool goes_on = true;
+  const auto visit_run = [&](const stratum::block& b, std::uint32_t first, std::uint32_t end) {
+    return goes_on = visit(b, first, end);
+  };
+  size_ = 0;
+  do {
+    for (bool visited = true; visited && !packed_.at_end();) {
+      const auto bound = young_ends() || !is_before(young_key_) ? to : std::optional(young_key_);
+      visited = (!bound || packed_.key() < *bound) && packed_.visit_run(bound, format::block_entries_max, visit_run);
+    }
+    if (!goes_on) return false;
+    const bool young_is_next = !young_ends() && (packed_.at_end() || young_key_ <= packed_.key());
+    if (young_is_next ? !is_before(young_key_) : packed_.at_end() || !is_before(packed_.key())) return false;
+    if (young_is_next) {
+      read_young(capacity);
+    } else {
+      read_packed(capacity);
+    }
+  } while (size_ == 0);
+  return true;
+}
+
+template <class Engine>
 void layered_walk<Engine>::read_packed(std::size_t most) {
   const auto bound = young_ends() ? std::nullopt : std::optional(young_key_);
-  const auto show = [this](std::string_view key, const stratum::packed_record& newest) __attribute__((always_inline)) {
-    if (newest.stamped <= at_) [[likely]] {
-      if (!newest.is_removal()) add({key, newest.value});
-    } else if (const auto shown = core_->packed()->shown_at_most(packed_.newest(), at_)) {
-      add({key, core_->packed()->record(*shown).value});
-    }
+  const auto show = [this](const stratum::block& b, std::uint32_t first, std::uint32_t end) {
+    return b.for_each_at(at_, first, end, [this](std::string_view key, const stratum::packed_record& shown) {
+      if (!shown.is_removal()) add({key, shown.value});
+      return true;
+    });
   };
-  packed_.visit_newest(bound, most - size_, show);
+  if (packed_.visit_run(bound, most - size_, show)) return;
+  // Another stratum has the key, too, or its history goes on in another block.
+  if (const auto shown = core_->packed()->shown_at_most(packed_.newest(), at_)) {
+    add({packed_.key(), core_->packed()->record(*shown).value});
+  }
+  packed_.next();
 }
 
 /// The young entries before the next packed key, and that key's.

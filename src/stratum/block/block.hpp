@@ -50,6 +50,14 @@ class block {
   [[nodiscard]] place seek(const sought_key& key, std::uint32_t guess) const noexcept;
   [[nodiscard]] place seek(const sought_key& key) const noexcept { return seek(key, keys() / 2U); }
 
+  /// The first key from `from` on that is not less than `bound`; keys() if all are less. Quick if that is so, or if it
+  /// is not far.
+  [[nodiscard]] std::uint32_t end_before(std::string_view bound, std::uint32_t from) const noexcept {
+    constexpr std::uint32_t ahead = 8;  // so that the keys around the guess are those from this one on
+    if (from >= keys() || key(keys() - 1) < bound) return keys();
+    return std::max(from, seek(sought_key(bound), from + ahead).at);
+  }
+
   /// The newest record of key i whose version is at most v.
   [[nodiscard]] std::optional<packed_record> newest_at(std::uint32_t i, version v) const noexcept {
     if (v < header().least) return std::nullopt;
@@ -76,10 +84,21 @@ class block {
   /// whether it never did.
   template <class Visit>
   bool for_each_of(std::uint32_t i, version v, Visit&& visit) const;
-  /// Calls `visit(key, record)` for the newest record of each key from `first` on whose version is at most v, until it
-  /// returns false; whether it never did.
+  /// Calls `visit(key, record)` for the newest record of each key from `first` to before `end` whose version is at most
+  /// v, until it returns false; whether it never did.
   template <class Visit>
-  bool for_each_at(version v, std::uint32_t first, Visit&& visit) const;
+  bool for_each_at(version v, std::uint32_t first, std::uint32_t end, Visit&& visit) const;
+
+  /// Where keys and values are copied to, back to back.
+  struct shown_columns {
+    std::byte* keys;
+    std::byte* values;
+  };
+  /// Whether each key and each value has so many bytes, and copy_shown() can copy them.
+  [[nodiscard]] bool copies_to_columns(std::uint64_t key_size, std::uint64_t value_size) const noexcept;
+  /// Copies what version v shows of the keys from `first` to before `end`, and says how many that is. The columns have
+  /// room for end - first rows; those behind the copied ones may be written to, too.
+  std::size_t copy_shown(version v, std::uint32_t first, std::uint32_t end, const shown_columns& to) const noexcept;
 
   /// A row, and where the next one begins, from the block's start.
   struct read_row {
@@ -203,7 +222,7 @@ class block {
     return number(i, head_bytes());
   }
   template <class KeyOf, class Visit>
-  bool for_each_key_at(version v, std::uint32_t first, KeyOf key_of, Visit& visit) const;
+  bool for_each_key_at(version v, std::uint32_t first, std::uint32_t keys_end, KeyOf key_of, Visit& visit) const;
   /// The first key whose head is not less: the `less` ones of the `heads_at_once` heads from `begin` on do not tell.
   template <class IsLess>
   [[nodiscard]] std::uint32_t first_not_less_beyond(std::uint32_t begin, std::uint32_t less,
@@ -230,19 +249,19 @@ bool block::for_each_of(std::uint32_t i, version v, Visit&& visit) const {
 }
 
 template <class Visit>
-bool block::for_each_at(version v, std::uint32_t first, Visit&& visit) const {
-  if (v < header().least || first >= keys()) return true;
+bool block::for_each_at(version v, std::uint32_t first, std::uint32_t end, Visit&& visit) const {
+  if (v < header().least || first >= end) return true;
   if (has(format::block_flags::keys_in_slots)) {
     const std::size_t size = header().key_size;
     return for_each_key_at(
-        v, first, [size](const block&, std::uint32_t, const std::byte* slot) { return text(slot, size); }, visit);
+        v, first, end, [size](const block&, std::uint32_t, const std::byte* slot) { return text(slot, size); }, visit);
   }
   return for_each_key_at(
-      v, first, [](const block& b, std::uint32_t i, const std::byte*) { return b.key(i); }, visit);
+      v, first, end, [](const block& b, std::uint32_t i, const std::byte*) { return b.key(i); }, visit);
 }
 
 template <class KeyOf, class Visit>
-bool block::for_each_key_at(version v, std::uint32_t first, KeyOf key_of, Visit& visit) const {
+bool block::for_each_key_at(version v, std::uint32_t first, std::uint32_t keys_end, KeyOf key_of, Visit& visit) const {
   const row_reader rows(*this);
   const std::uint32_t keys = this->keys();
   const std::uint64_t rows_begin = header().rows_at;
@@ -252,7 +271,7 @@ bool block::for_each_key_at(version v, std::uint32_t first, KeyOf key_of, Visit&
   if (has(format::block_flags::rows_of_one_size)) {
     const std::uint64_t row_bytes = header().version_bytes + header().value_size;
     std::uint64_t at = rows_begin + first * row_bytes;
-    for (std::uint32_t i = first; i < keys; ++i, at += row_bytes, slot += slot_bytes) {
+    for (std::uint32_t i = first; i < keys_end; ++i, at += row_bytes, slot += slot_bytes) {
       const read_row r = rows.read(at);
       if (r.record.stamped <= v && !visit(key_of(*this, i, slot), r.record)) return false;
     }
@@ -261,7 +280,7 @@ bool block::for_each_key_at(version v, std::uint32_t first, KeyOf key_of, Visit&
   const std::uint64_t row_offset = head_bytes();
   const std::uint32_t mask = has(format::block_flags::wide) ? UINT32_MAX : UINT16_MAX;
   std::uint64_t at = rows_begin + row(first);
-  for (std::uint32_t i = first; i < keys; ++i, slot += slot_bytes) {
+  for (std::uint32_t i = first; i < keys_end; ++i, slot += slot_bytes) {
     std::uint32_t next;
     std::memcpy(&next, slot + slot_bytes + row_offset, sizeof next);  // of the last key: other bytes of the block
     const std::uint64_t end = i + 1 == keys ? rows_end_at : rows_begin + (next & mask);
