@@ -40,6 +40,7 @@
 #include "history/durable_point.hpp"
 #include "icecore/compaction.hpp"
 #include "icecore/pin.hpp"
+#include "icecore/store.hpp"
 #include "icecore/version_ranges.hpp"
 #include "index/arena.hpp"
 #include "pool/pool_set.hpp"

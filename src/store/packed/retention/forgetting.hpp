@@ -61,8 +61,8 @@ class forgotten_keys {
 };
 
 /// Drops all kept queries, and the feeds that hold one of the keys; leaves zeros in the free space of queries. Holds
-/// stay: they name a version, and none of its keys. Nobody reads them but perhaps a process beside this one: then false,
-/// and nothing is cleared.
+/// stay: they name a version, and none of its keys. Nobody reads them but perhaps a process beside this one: then
+/// false, and nothing is cleared.
 [[nodiscard]] bool drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock);
 
 /// Behind a compaction that has dropped the keys, when the space of what it replaced is given back: what they have left
