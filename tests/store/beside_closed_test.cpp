@@ -483,7 +483,8 @@ TEST_P(BesideClosed, who_never_locks_reads_kept_queries_too_and_changes_none) {
   EXPECT_EQ(reader.find("a"), "1");
   ASSERT_EQ(reader.queries().size(), 1U);
   EXPECT_EQ(reader.query("all").progress().state, query_state::finished);
-  EXPECT_EQ(reader.query("all").results().begin()->key, "a");
+  query_rows rows = reader.query("all").results();
+  EXPECT_EQ(rows.begin()->key, "a");
   expect_error(errc::read_only, "queries", [&] { reader.query("all").drop(); });
   write("a", "2");
   static_cast<void>(reader.refresh());
