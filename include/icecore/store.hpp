@@ -189,7 +189,7 @@ class store {
   /// Ends the hold of this name, durably. The next compaction may let the version expire. errc::no_such_query;
   /// read_only; damaged if none that can be read has the name, and others cannot be read: verify() names those.
   void release_version(std::string_view name);
-  /// All holds that can be read, by version. errc::read_only beside another process that writes.
+  /// All holds that can be read, by version.
   [[nodiscard]] std::vector<held_version> held_versions() const;
 
   /// Removes keys, and has the next compact() erase them from all versions: forgetting.hpp. The request is durable when
