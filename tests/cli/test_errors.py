@@ -85,7 +85,7 @@ def test_4_is_a_store_that_another_process_writes(store):
     loading = store + ".loading"
     with subprocess.Popen([command(), "load", store], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
         wait_for(loading)
-        for verb in (("put", "key", "value"), ("verify",)):
+        for verb in (("put", "key", "value"), ("compact",)):
             # The file exists a moment before it is locked, and is locked a moment before it tells by whom.
             for _ in range(100):
                 done = run(verb[0], loading, *verb[1:], code=None)
