@@ -238,12 +238,13 @@ void require_may_pack(detail::opened_store& store) {
 }  // namespace
 
 void store::pause_compaction() {
+  if (opened().automatic != nullptr)
+    return opened().automatic->pause();  // also in a forked child, where it does nothing
   require_may_pack(opened());
-  if (opened().automatic != nullptr) opened().automatic->pause();
 }
 void store::resume_compaction() {
+  if (opened().automatic != nullptr) return opened().automatic->resume();
   require_may_pack(opened());
-  if (opened().automatic != nullptr) opened().automatic->resume();
 }
 
 durability_info store::durability() const { return opened().pool->durability(); }
