@@ -230,6 +230,9 @@ statistics store_core::stats() const {
     s.removes += packed_->removals();
     totals.key_bytes += packed_->key_bytes();
     totals.value_bytes += packed_->value_bytes();
+    for (const format::named_value& each : packing_.values) {  // nothing else of its segment is used
+      s.garbage_bytes += pool_->segment_at(each.segment).size - each.size;
+    }
     s.packed_keys = packed_->keys();
     s.packed_records = packed_->records();
     s.packed_bytes = packed_->media_bytes();

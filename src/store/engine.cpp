@@ -314,9 +314,9 @@ template <class Wanted>
 void reading_engine<Heads>::find_many_packed(std::span<const std::string_view> keys, const version* at,
                                              std::size_t at_stride, const Wanted& wanted,
                                              std::span<std::optional<std::string_view>> out) const {
-  histories_->packed().find_many(keys, at, at_stride, wanted, [&](std::size_t i, const auto& found) {
-    out[i] = found && !found->is_removal() ? std::optional(found->value) : std::nullopt;
-  });
+  const stratum::strata& packed = histories_->packed();
+  packed.find_many(keys, at, at_stride, wanted,
+                   [&](std::size_t i, const auto& found) { out[i] = packed.shown(found); });
 }
 
 template <class Heads>

@@ -98,7 +98,8 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// As store_core::value_of().
   [[nodiscard, gnu::always_inline]] std::string_view value_of(link l) const {
     if constexpr (is_layered) {
-      if (is_packed(l)) return histories_->packed().record(place_of(l)).value;
+      const stratum::strata& packed = histories_->packed();
+      if (is_packed(l)) return packed.value_of(packed.record(place_of(l)));
     }
     return store_core::value_of(l);
   }

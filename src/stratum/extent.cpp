@@ -246,7 +246,7 @@ void extent::verify(const std::function<void(std::string_view what, std::uint64_
       if (k > 0 || !fence_.goes_on(i)) key_bytes += b.key(k).size();
       b.for_each_of(k, version_max, [&](const packed_record& r) {
         removals += r.is_removal() ? 1 : 0;
-        value_bytes += r.value.size();
+        value_bytes += r.value_size();
         return true;
       });
     }

@@ -32,11 +32,12 @@ bool extent_builder::goes_on_with_last_key(std::string_view key, const packed_re
   if (record.value.size() > packed_value_max) {
     raise(errc::invalid_argument, "a value of {} bytes: at most {} are packed", record.value.size(), packed_value_max);
   }
-  if (record.kind > packed_kind::removal || (record.is_removal() && !record.value.empty())) {
+  if (record.kind > packed_kind::elsewhere || (record.is_removal() && !record.value.empty()) ||
+      (record.is_elsewhere() && record.value.size() != sizeof(value_reference))) {
     raise(errc::invalid_argument,
-          "a record of kind {} with a value of {} bytes: kinds are 0, a value, and 1, a removal "
-          "without one",
-          static_cast<unsigned>(record.kind), record.value.size());
+          "a record of kind {} with a value of {} bytes: kinds are 0, a value, 1, a removal without one, and 2, a "
+          "reference of {} bytes",
+          static_cast<unsigned>(record.kind), record.value.size(), sizeof(value_reference));
   }
   if (record.stamped == 0 || record.stamped > version_max) {
     raise(errc::invalid_argument, "a record of version {}: from 1 to {}", record.stamped, version_max);
@@ -92,7 +93,7 @@ void extent_builder::count(std::string_view key, const packed_record& record, bo
   }
   last_version_ = record.stamped;
   ++header_.records;
-  header_.value_bytes += record.value.size();
+  header_.value_bytes += record.value_size();
   header_.removals += record.is_removal() ? 1 : 0;
   header_.least = std::min(header_.least, record.stamped);
   header_.greatest = std::max(header_.greatest, record.stamped);

@@ -20,7 +20,7 @@
 //                     version   version_bytes: (version - least) << 2 | packed_kind
 //                     size      size_bytes, of the value; not of a removal
 //                     value     with block_flags::aligned from the next multiple of 8 on, from the block's start; not
-//                               of a removal
+//                               of a removal. With packed_kind::elsewhere a value_reference
 //
 // What is u16 or u32 is u32 with block_flags::wide. Without size_bytes each value has value_size bytes. Rows of one
 // size are of keys with one record each, none a removal. Behind the last row at least 16 bytes of the block are zero,
@@ -55,7 +55,15 @@ inline constexpr std::uint32_t packed_version_bytes_max = 7;
 enum class packed_kind : std::uint8_t {
   value = 0,
   removal = 1,
+  elsewhere = 2,  ///< a value that lies where it was written
 };
+
+/// A value that no block has.
+struct value_reference {
+  std::uint64_t at;    // 0 8  link of its first byte
+  std::uint64_t size;  // 8 8
+};
+static_assert(sizeof(value_reference) == 16 && std::is_trivially_copyable_v<value_reference>);
 
 struct extent_header {
   std::uint32_t magic;        //   0  4

@@ -7,7 +7,9 @@
 
 namespace icecore::stratum {
 
-strata::strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames) : extents_(std::move(all)) {
+strata::strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames,
+               std::vector<values_elsewhere::one> values)
+    : values_(std::move(values)), extents_(std::move(all)) {
   for (std::uint32_t i = 0; i < extents(); ++i) {
     const extent& e = extent_at(i);
     if (i == 0 || stratum_of(i) != stratum_of(i - 1)) strata_.push_back({i, i});
@@ -25,6 +27,8 @@ strata::strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache
     greatest_ = std::max<version>(greatest_, e.header().greatest);
     prefix_ = i == 0 ? e.first_key() : prefix_.substr(0, common_prefix(prefix_, e.first_key()));
   }
+  bytes_ += values_.bytes();
+  media_bytes_ += values_.bytes();
   for (const first_record& each : firsts_) heads_.push_back(head_of(each.key, prefix_.size()));
 }
 

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "stratum/block/values_elsewhere.hpp"
 #include "stratum/extent.hpp"
 #include "stratum/frames/frame_cache.hpp"
 
@@ -55,8 +56,9 @@ class strata {
     std::uint32_t end;
   };
 
-  /// In the order of strata, then of keys. No block is read.
-  explicit strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames = nullptr);
+  /// In the order of strata, then of keys. No block is read. `values`: what the records refer to.
+  explicit strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames = nullptr,
+                  std::vector<values_elsewhere::one> values = {});
 
   /// The place of the newest record of `key` whose version is at most `v`.
   [[nodiscard]] std::optional<record_place> find(std::string_view key, version v) const;
@@ -90,6 +92,18 @@ class strata {
   [[nodiscard]] packed_record record(const record_place& at) const {
     return extent_at(at.extent).block_at(at.in.block).row_at(at.in.row).record;
   }
+  /// The value of a record that is no removal, wherever it lies.
+  [[nodiscard, gnu::always_inline]] std::string_view value_of(const packed_record& of) const {
+    if (of.is_elsewhere()) [[unlikely]]
+      return values_.at(of.reference());
+    return of.value;
+  }
+  /// The same; empty for a removal, and if there is no record.
+  [[nodiscard, gnu::always_inline]] std::optional<std::string_view> shown(
+      const std::optional<packed_record>& of) const {
+    return of && !of->is_removal() ? std::optional(value_of(*of)) : std::nullopt;
+  }
+  [[nodiscard]] const values_elsewhere& values() const noexcept { return values_; }
   /// Calls `visit(record, row)` for the older records of the same key behind this one in its block, newest first, until
   /// it returns false.
   template <class Visit>
@@ -116,6 +130,7 @@ class strata {
   [[nodiscard]] std::uint64_t value_bytes() const noexcept { return value_bytes_; }
   /// As they are inflated.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  /// With the values that lie elsewhere.
   [[nodiscard]] std::uint64_t media_bytes() const noexcept { return media_bytes_; }
   /// Into which compressed extents are inflated; null if none is compressed.
   [[nodiscard]] frame_cache* frames() const noexcept { return frames_.get(); }
@@ -145,6 +160,7 @@ class strata {
   [[nodiscard]] std::optional<record_place> find_from(std::uint32_t stratum, const sought_key& key, version v) const;
 
   std::shared_ptr<frame_cache> frames_;
+  values_elsewhere values_;
   std::vector<packed_extent> extents_;
   std::vector<first_record> firsts_;  // by extent
   std::string_view prefix_;           // that all of their keys have

@@ -204,7 +204,7 @@ TEST_F(Errors, are_those_that_the_page_tells) {
   file[65'536 + 64] = 9;
   write_file(path_, file);
   expect_open_fails("a record of an unknown kind");
-  change_roots([](format::root& root) { root.version_major = format::version_major_with_frames + 1; });
+  change_roots([](format::root& root) { root.version_major = format::version_major_with_values + 1; });
   expect_open_fails("a later format");
   change_roots([](format::root& root) { root.version_major = 1; });
   expect_open_fails("an earlier format");

@@ -13,6 +13,7 @@ namespace {
 
 using format::manifest_slot;
 using format::named_extent;
+using format::named_value;
 
 constexpr std::uint64_t segment_header_size = sizeof(format::segment_header);
 
@@ -60,8 +61,9 @@ manifest_slot copied_slot(const pool_set& pools, const segment& s) noexcept {
 /// Of the manifest and its copy; 0 if the slot cannot be true.
 std::uint64_t size_of(const manifest_slot& slot) noexcept {
   constexpr std::uint64_t most = std::uint64_t{1} << 40;  // so that the size does not overflow
-  const std::uint64_t size =
-      std::min(slot.extents, most) * sizeof(named_extent) + std::min(slot.expired, most) * sizeof(version_range);
+  const std::uint64_t size = std::min(slot.extents, most) * sizeof(named_extent) +
+                             std::min(slot.expired, most) * sizeof(version_range) +
+                             std::min(slot.values, most) * sizeof(named_value);
   return slot.size == size ? size : 0;
 }
 
@@ -125,6 +127,38 @@ static_assert(sizeof(version_range) == 16 && std::is_trivially_copyable_v<versio
   return true;
 }
 
+/// Errors of a manifest whose values cannot be read where it says so.
+void check_values(const pool_set& pools, const manifest& of) {
+  link before = 0;  // the end of the segment before
+  for (const named_value& v : of.values) {
+    if (pools.find(link_pool(v.segment)) == nullptr) {
+      raise(errc::missing_file, "{}: file {} of the store is missing, which holds packed values",
+            pools.file().path().native(), link_pool(v.segment) + 1);
+    }
+    if (v.segment < before || !pools.valid_header(v.segment, format::segment_magic)) {
+      raise_damaged(pools, v.segment, "no packed value is here, where the manifest says so");
+    }
+    const segment s = pools.segment_at(v.segment);
+    before = s.end();
+    if (v.offset > s.size || v.size > s.size - v.offset || v.record > v.offset) {
+      raise_damaged(pools, v.segment, "a packed value cannot be where the manifest says so");
+    }
+  }
+}
+
+/// Copies `count` of them to the vector, from `from` on; moves that behind them.
+template <class T>
+void take(std::vector<T>& to, std::uint64_t count, const std::byte*& from) {
+  to.resize(count);
+  if (count > 0) std::memcpy(to.data(), from, count * sizeof(T));
+  from += count * sizeof(T);
+}
+template <class T>
+void put(const std::vector<T>& from, std::byte*& to) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size() * sizeof(T));
+  to += from.size() * sizeof(T);
+}
+
 const format::retention_slot& retention_slot_at(const pool_set& pools, std::uint32_t number) noexcept {
   const std::byte* const page = pools.first().base() + format::manifest_anchor_offset;
   return reinterpret_cast<const format::manifest_anchor*>(page)->retention[number % 2];
@@ -159,7 +193,8 @@ format::retention_slot newest_retention(const pool_set& pools) {
 }  // namespace
 
 bool manifest::names(link at) const noexcept {
-  return at == segment || std::ranges::find(extents, at, &named_extent::segment) != extents.end();
+  return at == segment || std::ranges::find(extents, at, &named_extent::segment) != extents.end() ||
+         std::ranges::binary_search(values, at, {}, &named_value::segment);
 }
 
 manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
@@ -177,13 +212,10 @@ manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
   found.segment = slot.at;
   const std::optional<link> begin = intact_bytes(pools, slot);
   if (!begin) raise_damaged(pools, slot.at, "checksum mismatch of the manifest", what_is_lost);
-  const std::uint64_t extent_bytes = slot.extents * sizeof(named_extent);
-  found.extents.resize(slot.extents);
-  if (extent_bytes > 0) std::memcpy(found.extents.data(), pools.at(*begin), extent_bytes);
-  found.expired.resize(slot.expired);
-  if (slot.expired > 0) {
-    std::memcpy(found.expired.data(), pools.at(*begin) + extent_bytes, slot.expired * sizeof(version_range));
-  }
+  const std::byte* from = pools.at(*begin);
+  take(found.extents, slot.extents, from);
+  take(found.expired, slot.expired, from);
+  take(found.values, slot.values, from);
   if (!are_sound(found.expired)) raise_damaged(pools, slot.at, "the versions that have expired are not in order");
   if (of_extents == extent_segments::as_they_are) return found;
   for (const named_extent& e : found.extents) {
@@ -196,6 +228,7 @@ manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
       raise_damaged(pools, e.segment, "no packed records are here, where the manifest says so");
     }
   }
+  check_values(pools, found);
   return found;
 }
 
@@ -222,19 +255,19 @@ std::vector<damage> manifest_damages(const pool_set& pools) {
 }
 
 std::uint64_t manifest_size(const manifest& m) noexcept {
-  return m.extents.size() * sizeof(named_extent) + m.expired.size() * sizeof(version_range);
+  return m.extents.size() * sizeof(named_extent) + m.expired.size() * sizeof(version_range) +
+         m.values.size() * sizeof(named_value);
 }
 
 void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
   next.number = now.number + 1;
-  const std::uint64_t extent_bytes = next.extents.size() * sizeof(named_extent);
   const std::uint64_t size = manifest_size(next);
   const segment s = pools.allocate(2 * in_words(size) + sizeof(manifest_slot), 0, format::manifest_segment_magic, {});
   next.segment = s.offset;
-  if (extent_bytes > 0) std::memcpy(pools.at(s.first_record()), next.extents.data(), extent_bytes);
-  if (size > extent_bytes) {
-    std::memcpy(pools.at(s.first_record()) + extent_bytes, next.expired.data(), size - extent_bytes);
-  }
+  std::byte* behind = pools.at(s.first_record());
+  put(next.extents, behind);
+  put(next.expired, behind);
+  put(next.values, behind);
   manifest_slot slot{};
   slot.number = next.number;
   slot.at = s.offset;
@@ -244,6 +277,7 @@ void store_manifest(pool_set& pools, const manifest& now, manifest& next) {
   slot.extents = next.extents.size();
   slot.greatest = next.greatest;
   slot.expired = next.expired.size();
+  slot.values = next.values.size();
   slot.crc = crc_of(pools, slot);
   std::memcpy(pools.at(copied_bytes_at(s, size)), pools.at(s.first_record()), size);
   std::memcpy(pools.at(copied_slot_at(s)), &slot, sizeof slot);
@@ -266,8 +300,9 @@ void announce_packed_segments(pool_set& pools) {
 
 void name_manifest(format::root& r, const manifest& m) noexcept {
   r.manifest = m.number;
-  r.version_major = std::max(r.version_major,
-                             m.is_compressed ? format::version_major_with_frames : format::version_major_with_manifest);
+  std::uint16_t needed = m.is_compressed ? format::version_major_with_frames : format::version_major_with_manifest;
+  if (!m.values.empty()) needed = format::version_major_with_values;
+  r.version_major = std::max(r.version_major, needed);
 }
 
 retention retention_of(const pool_set& pools) {
@@ -363,7 +398,7 @@ std::vector<segment> outdated_segments(const pool_set& pools, const manifest& of
   for_each_segment(pools, [&](const segment& s, const format::segment_header& h) {
     const bool has_era = h.magic == format::segment_magic || h.magic == format::index_segment_magic;
     const bool is_packed = h.magic == format::packed_segment_magic || h.magic == format::manifest_segment_magic;
-    if ((has_era && h.era != of.era) || (is_packed && !of.names(s.offset))) found.push_back(s);
+    if (((has_era && h.era != of.era) || is_packed) && !of.names(s.offset)) found.push_back(s);
   });
   return found;
 }

@@ -33,7 +33,9 @@ struct manifest {
   std::vector<format::named_extent> extents{};
   std::vector<version_range> expired{};  ///< ascending, with gaps between them; version 0 never expires
 
-  /// Whether a packed segment, or one with a manifest, is part of the store.
+  std::vector<format::named_value> values{};  ///< ascending by their places
+
+  /// Whether a packed segment, or one with a manifest or with a value that extents refer to, is part of the store.
   [[nodiscard]] bool names(link at) const noexcept;
 };
 

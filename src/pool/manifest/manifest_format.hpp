@@ -3,15 +3,17 @@
 //
 //   offset 20480 of the first file   manifest_anchor: two slots, of which the root's `manifest` says the newest
 //   segment "IMAN"                   a named_extent for each extent, by stratum, then by key; then the ranges of
-//                                    versions that have expired, ascending, with gaps between them; at the segment's
-//                                    end a second copy of that (rounded up to 8 bytes), and one of its manifest_slot
+//                                    versions that have expired, ascending, with gaps between them; then a named_value
+//                                    for each value that extents refer to, by its place; at the segment's end a second
+//                                    copy of that (rounded up to 8 bytes), and one of its manifest_slot
 //   segments "IPAK"                  an extent each (stratum/extent_format.hpp), behind the segment's header
 //   segments "IFRE"                  free space: zeros behind the header
 //   segments "IFGT"                  a forget_header, then keys that are to be erased, each behind a forgotten_key;
 //                                    these count until a compaction has given them back, whatever the manifest
 //
 // A manifest is written once and never changed. Segments of records and of indexes whose `era` is not the manifest's
-// are free space: what older ones held is in extents, and a newer one is of a compaction that a crash cut off. A store
+// are free space, but for those that a named_value names: what older ones held is in extents, and a newer one is of a
+// compaction that a crash cut off. Of the segment of a named_value nothing but that value counts. A store
 // that was never packed has none of these, and its root's `manifest` is 0; the first manifest makes it format 4, which
 // older versions of icecore refuse.
 #pragma once
@@ -36,7 +38,7 @@ struct manifest_slot {
   std::uint64_t extents;    // 32 8  how many it names
   std::uint64_t greatest;   // 40 8  the greatest version of a record in them
   std::uint64_t expired;    // 48 8  how many ranges of versions have expired
-  std::uint8_t zero[8];     // 56 8
+  std::uint64_t values;     // 56 8  how many it names
 };
 static_assert(sizeof(manifest_slot) == 64 && offsetof(manifest_slot, bytes_crc) == 24);
 
@@ -98,5 +100,18 @@ struct named_extent {
   std::uint64_t first;       // 32 8  version of its first record
 };
 static_assert(sizeof(named_extent) == 40 && offsetof(named_extent, header_crc) == 24);
+
+/// A value that extents refer to, where it was written: in a segment of records of an earlier era.
+struct named_value {
+  link segment;          //  0 8
+  std::uint64_t record;  //  8 8  where its record begins, from the segment's start
+  std::uint64_t offset;  // 16 8  where the value does
+  std::uint64_t size;    // 24 8
+  std::uint32_t crc;     // 32 4  CRC32C of the value
+  std::uint32_t zero;    // 36 4
+
+  [[nodiscard]] link at() const noexcept { return segment + offset; }
+};
+static_assert(sizeof(named_value) == 40 && offsetof(named_value, crc) == 32);
 
 }  // namespace icecore::format

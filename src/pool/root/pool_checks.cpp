@@ -54,9 +54,9 @@ void pool::raise_no_root(const std::byte* pages) const {
 
 void pool::check_format(const format::root& r) const {
   const std::string& path = origin();
-  if (r.version_major < format::version_major || r.version_major > format::version_major_with_frames) {
+  if (r.version_major < format::version_major || r.version_major > format::version_major_with_values) {
     raise(errc::unsupported_format, "{}: has format {}.{}; this icecore reads the formats {} to {}", path,
-          r.version_major, r.version_minor, format::version_major, format::version_major_with_frames);
+          r.version_major, r.version_minor, format::version_major, format::version_major_with_values);
   }
   if (r.version_minor > format::version_minor && shared_) {
     raise(errc::unsupported_format, "{}: has format {}.{}, newer than {}.{}: it can be opened for reading only", path,

@@ -61,7 +61,10 @@ bool is_fence_of(std::span<const std::byte> bytes, const std::vector<std::uint32
 }  // namespace
 
 packed_salvage::packed_salvage(const pool_set& pools, const manifest& of)
-    : pools_(&pools), of_(&of), frames_(std::make_shared<stratum::frame_cache>(inflated_bytes_max)) {
+    : pools_(&pools),
+      of_(&of),
+      values_(values_of(pools, of)),
+      frames_(std::make_shared<stratum::frame_cache>(inflated_bytes_max)) {
   frames_->watch(&looker_);
   for (std::uint32_t i = 0; i < of.extents.size(); ++i) {
     if (i == 0 || of.extents[i].stratum != of.extents[i - 1].stratum) {

@@ -29,6 +29,7 @@
 #include "pool/manifest/manifest.hpp"
 #include "store/check/salvage.hpp"
 #include "store/packed/packed_link.hpp"
+#include "stratum/block/values_elsewhere.hpp"
 #include "stratum/frames/frame_cache.hpp"
 
 namespace icecore::detail {
@@ -51,6 +52,11 @@ class packed_salvage {
   [[nodiscard]] history lost_of(std::string_view key) const { return events_of(key, {}); }
 
   [[nodiscard]] stratum::packed_record record(link packed) const;
+  /// Of a record that is no removal. errc::damaged, errc::missing_file: it lies elsewhere, and is lost.
+  [[nodiscard]] std::string_view value(link packed) const {
+    const stratum::packed_record r = record(packed);
+    return r.is_elsewhere() ? values_.at(r.reference()) : r.value;
+  }
   [[nodiscard]] std::string_view key(link packed) const;
   /// No view of before is used any more: what was inflated for it may be given back.
   void let_go() noexcept { looker_.ended = looker_.number; }
@@ -108,6 +114,7 @@ class packed_salvage {
   const pool_set* pools_;
   const manifest* of_;
   mutable looker looker_;
+  stratum::values_elsewhere values_;
   std::shared_ptr<stratum::frame_cache> frames_;
   std::vector<extent_left> extents_;
   std::vector<stratum::strata::range> strata_;

@@ -22,6 +22,7 @@
 #include "store/packed/open_strata.hpp"
 #include "store/packed/retention/forgetting.hpp"
 #include "store/persistent/instant_recovery.hpp"
+#include "stratum/merge/record_source.hpp"
 
 namespace icecore {
 namespace {
@@ -61,6 +62,16 @@ void add_queries_and_lineage(pool_set& in, const query_findings& found, verify_r
   if (const auto d = lineage_damage(in)) report.damages.push_back(*d);
 }
 
+/// Reads the value that a packed record refers to. `referred`: by the values' numbers.
+void check_value(const stratum::values_elsewhere& values, std::string_view key, const stratum::packed_record& of,
+                 std::vector<bool>& referred, verify_report& report) {
+  const std::size_t i = values.index_of(of.reference());
+  const char* what = referred[i] ? "two packed records refer to this value" : values.fails(i);
+  referred[i] = true;
+  report.bytes += of.reference().size;
+  if (what != nullptr) report.damages.push_back({of.reference().at, "packed", what, std::string(key), of.stamped});
+}
+
 /// Reads all that is packed. `of`: the manifest of what is checked. Another process may have packed the store since:
 /// then the places of that manifest may be those of a later one.
 void check_packed(const pool_set& in, const manifest& of, verify_report& report) {
@@ -75,6 +86,9 @@ void check_packed(const pool_set& in, const manifest& of, verify_report& report)
     std::vector<damage> found = manifest_damages(in);
     if (is_newest()) std::ranges::move(found, std::back_inserter(report.damages));
   }
+  const stratum::values_elsewhere values(detail::values_of(in, of));
+  std::vector<bool> referred(values.all().size());
+  bool all_are_read = true;
   for (const format::named_extent& each : of.extents) {
     try {
       const auto extent = detail::open_extent(in, each);
@@ -87,11 +101,22 @@ void check_packed(const pool_set& in, const manifest& of, verify_report& report)
       }
       extent->verify([&](std::string_view what, std::uint64_t offset) {
         note(make_link(link_pool(each.segment), offset), std::string(what));
+        all_are_read = false;
       });
+      if (values.all().empty()) continue;
+      for (stratum::extent_records r(*extent); !r.at_end(); r.next()) {
+        if (r.record().is_elsewhere()) check_value(values, r.key(), r.record(), referred, report);
+      }
     } catch (const error& e) {
       if (e.code() != errc::damaged) throw;
       note(each.segment, e.message());
+      all_are_read = false;
     }
+  }
+  const auto unused = std::ranges::find(referred, false);
+  if (all_are_read && unused != referred.end()) {
+    note(values.all()[static_cast<std::size_t>(unused - referred.begin())].where.at,
+         "no packed record refers to a value that the manifest names");
   }
 }
 

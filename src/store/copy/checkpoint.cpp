@@ -101,6 +101,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   const auto anchor = manifest_anchor_bytes(*pool_);
   made->anchor.assign(anchor.begin(), anchor.end());
   for (const format::named_extent& each : packing_.extents) made->packed.push_back(pool_->segment_at(each.segment));
+  for (const format::named_value& each : packing_.values) made->packed.push_back(pool_->segment_at(each.segment));
   if (packing_.number != 0) made->packed.push_back(pool_->segment_at(packing_.segment));
   for (const segment& s : made->packed) {
     std::uint64_t& end = made->ends[link_pool(s.offset)];

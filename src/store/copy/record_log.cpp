@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <compare>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/raise.hpp"
@@ -42,8 +43,7 @@ struct [[gnu::visibility("hidden")]] record_log::content {
   /// Views into its extent.
   struct packed_row {
     std::string_view key;
-    std::string_view value;
-    bool is_removal;
+    stratum::packed_record record;
   };
 
   content(const std::filesystem::path& path, const options& opening) : from(path, reading_of(opening)) {
@@ -91,18 +91,20 @@ struct [[gnu::visibility("hidden")]] record_log::content {
 
   /// Reads and checks all blocks. What is compressed stays inflated: rows are views into it.
   void add_packed(const manifest& packing) {
+    values.emplace(detail::values_of(from, packing));
     for (const format::named_extent& each : packing.extents) {
       const auto& extent = *extents.emplace_back(detail::open_extent(from, each));
       for (stratum::extent_records all(extent); !all.at_end(); all.next()) {
         const stratum::packed_record& r = all.record();
         places.push_back({r.stamped, packed_depth, rows.size()});
-        rows.push_back({all.key(), r.value, r.is_removal()});
+        rows.push_back({all.key(), r});
       }
     }
   }
 
   pool_set from;
   std::vector<std::unique_ptr<const stratum::extent>> extents;
+  std::optional<stratum::values_elsewhere> values;  // to which rows refer
   std::vector<packed_row> rows;
   std::vector<place> places;
   std::vector<version_range> expired;
@@ -131,10 +133,18 @@ logged record_log::at(std::size_t position) const {
   const content::place& p = content_->places[position];
   if (p.depth == content::packed_depth) {
     const content::packed_row& row = content_->rows[p.from];
-    return {.at = p.at,
-            .what = row.is_removal ? logged::kind::removal : logged::kind::small,
-            .key = row.key,
-            .value = row.value};
+    logged one{.at = p.at,
+               .what = row.record.is_removal() ? logged::kind::removal : logged::kind::small,
+               .key = row.key,
+               .value = row.record.value};
+    if (!row.record.is_elsewhere()) return one;
+    const auto& values = *content_->values;
+    one.what = logged::kind::large;
+    one.value = {};
+    one.value_offset = link_offset(row.record.reference().at);
+    one.value_size = static_cast<decltype(one.value_size)>(row.record.reference().size);
+    one.value_crc = values.all()[values.index_of(row.record.reference())].crc;
+    return one;
   }
   const record r(content_->from.at(p.from));
   if (p.depth == 0) return {p.at, logged::kind::tag, r.as_tag().time_ns, r.key(), r.value()};

@@ -59,6 +59,9 @@ class copier {
       const link entry = from_->index().find(key);
       if (entry != null_link) done.insert(entry);
       events_ = packed;
+      for (event& e : events_) {
+        if (e.record != null_link && !packed_value_intact(key, e)) e.record = null_link;
+      }
       // One of them is intact; what is lost may lie on both sides of it.
       const auto known = std::ranges::find_if(packed, [](const event& e) { return e.record != null_link; });
       collect(key, entry, known->record);
@@ -203,6 +206,20 @@ class copier {
     return false;
   }
 
+  bool packed_value_intact(std::string_view key, const event& of) {
+    const stratum::packed_record r = packed_->record(of.record);
+    if (!r.is_elsewhere()) return true;
+    try {
+      static_cast<void>(packed_->value(of.record));
+      return true;
+    } catch (const error& e) {
+      if (e.code() != errc::damaged && e.code() != errc::missing_file) throw;
+      report_->losses.push_back(
+          {r.reference().at, "packed", "the value fails its checksum", std::string(key), of.stamped});
+      return false;
+    }
+  }
+
   [[nodiscard]] bool is_removal(link l) const {
     return is_packed(l) ? packed_->record(l).is_removal() : from_->histories().at(l).is_removal();
   }
@@ -221,8 +238,7 @@ class copier {
     ++report_->records;
     const std::string_view key = key_of(c.from);
     if (!is_removal(c.from)) {
-      const std::string_view value =
-          is_packed(c.from) ? packed_->record(c.from).value : from_->histories().at(c.from).value();
+      const std::string_view value = is_packed(c.from) ? packed_->value(c.from) : from_->histories().at(c.from).value();
       with_writer(to, [&](auto& engine, const writer& w) { static_cast<void>(engine.put(w, key, value)); });
     } else if (!remove(key)) {
       batch one;  // batches record removals of absent keys too

@@ -140,8 +140,8 @@ std::uint64_t record_scan::superseded_bytes() const noexcept {
 
 std::uint64_t record_scan::outdated_bytes() const noexcept { return bytes_of(outdated_segments_); }
 
-/// What the manifest says decides whether a segment counts: one of records or of an index by its era, a packed one by
-/// its name.
+/// What the manifest says decides whether a segment counts: one of records or of an index by its era, a packed one, or
+/// one of whose records a value is left, by its name.
 record_scan::segment_kind record_scan::kind_of(link at, link end) const noexcept {
   if (at + format::granule_size > end) return segment_kind::none;
   const pool& p = pool_->of(at);
@@ -149,7 +149,8 @@ record_scan::segment_kind record_scan::kind_of(link at, link end) const noexcept
   if (!p.valid_header(at, h.magic)) return segment_kind::none;
   switch (h.magic) {
     case format::segment_magic:
-      return h.era == packed_.era ? segment_kind::records : segment_kind::outdated;
+      if (h.era == packed_.era) return segment_kind::records;
+      return packed_.names(at) ? segment_kind::packed : segment_kind::outdated;
     case format::index_segment_magic:
       return h.era == packed_.era ? segment_kind::index : segment_kind::outdated;
     case format::query_segment_magic:

@@ -64,8 +64,7 @@ class layered_histories {
   }
   /// The value that packed records show for the key in version `v`.
   [[nodiscard]] std::optional<std::string_view> packed_value(std::string_view key, version v) const {
-    const std::optional<stratum::packed_record> found = packed_->find_record(key, v);
-    return !found || found->is_removal() ? std::nullopt : std::optional(found->value);
+    return packed_->shown(packed_->find_record(key, v));
   }
   [[nodiscard]] link newest(link entry) const { return is_packed(entry) ? entry : young_->newest(entry); }
   [[nodiscard]] link start_of(link entry, version v) const {

@@ -34,6 +34,21 @@ const char* fail_of(const std::vector<format::named_extent>& all) noexcept {
 
 }  // namespace
 
+std::vector<stratum::values_elsewhere::one> values_of(const pool_set& pools, const manifest& of) {
+  std::vector<stratum::values_elsewhere::one> all;
+  all.reserve(of.values.size());
+  for (const format::named_value& each : of.values) {
+    const link at = each.at();
+    const bool is_there = pools.find(link_pool(at)) != nullptr && pools.contains_by_now(at, each.size);
+    all.push_back({.where = {at, each.size},
+                   .bytes = is_there ? pools.at(at) : nullptr,
+                   .crc = each.crc,
+                   .file = pools.origin(at),
+                   .offset = link_offset(at)});
+  }
+  return all;
+}
+
 std::unique_ptr<const stratum::extent> open_extent(const pool_set& pools, const format::named_extent& of,
                                                    std::shared_ptr<stratum::frame_cache> frames) {
   const link at = of.segment + sizeof(format::segment_header);
@@ -64,7 +79,7 @@ std::unique_ptr<const stratum::strata> open_strata(const pool_set& pools, const 
     all.push_back(
         {each.stratum, each.first, (each.flags & format::extent_goes_on) != 0, open_extent(pools, each, frames)});
   }
-  return std::make_unique<const stratum::strata>(std::move(all), frames);
+  return std::make_unique<const stratum::strata>(std::move(all), frames, values_of(pools, of));
 }
 
 }  // namespace icecore::detail

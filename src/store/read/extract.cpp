@@ -116,19 +116,45 @@ class walked_items {
   std::span<const item> items_;
 };
 
-/// Calls visit(items) for what these keys of a block show, until it returns false; whether it never did.
+/// Items of a block. A value that lies elsewhere is read when it is asked for: who wants keys alone reads none.
+class packed_items {
+ public:
+  explicit packed_items(const stratum::strata& of) noexcept : of_(&of) {}
+  void add(std::string_view key, const stratum::packed_record& r) noexcept {
+    keys_[size_] = key;
+    records_[size_++] = r;
+  }
+  void clear() noexcept { size_ = 0; }
+  [[nodiscard]] bool is_full() const noexcept { return size_ == capacity; }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::string_view key(std::size_t i) const noexcept { return keys_[i]; }
+  [[nodiscard]] std::string_view value(std::size_t i) const { return of_->value_of(records_[i]); }
+  [[nodiscard]] static bool is_lost(std::size_t /*i*/) noexcept { return false; }
+
+ private:
+  static constexpr std::size_t capacity = detail::items_ahead::capacity;
+
+  const stratum::strata* of_;
+  std::array<std::string_view, capacity> keys_;
+  std::array<stratum::packed_record, capacity> records_;
+  std::size_t size_ = 0;
+};
+
+/// Calls visit(items) for what these keys of a block of `of` show, until it returns false; whether it never did.
 template <class Visit>
-bool visit_items(const stratum::block& b, std::uint32_t first, std::uint32_t end, version at, Visit& visit) {
-  std::array<item, detail::items_ahead::capacity> items;
-  std::size_t size = 0;
+bool visit_items(const stratum::strata& of, const stratum::block& b, std::uint32_t first, std::uint32_t end, version at,
+                 Visit& visit) {
+  packed_items items(of);
   const bool goes_on = b.for_each_at(at, first, end, [&](std::string_view key, const stratum::packed_record& r) {
     if (r.is_removal()) return true;
-    items[size++] = {key, r.value};
-    if (size < items.size()) return true;
-    size = 0;
-    return visit(walked_items(items));
+    items.add(key, r);
+    if (!items.is_full()) return true;
+    const bool more = visit(items);
+    items.clear();
+    return more;
   });
-  return goes_on && (size == 0 || visit(walked_items(std::span(items).first(size))));
+  return goes_on && (items.size() == 0 || visit(items));
 }
 
 /// Goes through one part of a store with packed versions, in order: calls visit_run(block, first, end) for keys from
@@ -160,7 +186,7 @@ void visit_part(const Engine& core, version at, const Parts& parts, std::size_t 
     visit_layered(
         core, at, parts, part,
         [&](const stratum::block& b, std::uint32_t first, std::uint32_t end) {
-          return visit_items(b, first, end, at, visit);
+          return visit_items(*core.packed(), b, first, end, at, visit);
         },
         visit);
   } else {
@@ -184,7 +210,7 @@ void add_part(const Engine& core, version at, const Parts& parts, std::size_t pa
     visit_layered(
         core, at, parts, part,
         [&](const stratum::block& b, std::uint32_t first, std::uint32_t end) {
-          return rows.add_shown(b, first, end, at) ? goes_on() : visit_items(b, first, end, at, add);
+          return rows.add_shown(b, first, end, at) ? goes_on() : visit_items(*core.packed(), b, first, end, at, add);
         },
         add);
   } else {

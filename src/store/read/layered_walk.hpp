@@ -153,14 +153,14 @@ void layered_walk<Engine>::read_packed(std::size_t most) {
   const auto bound = young_ends() ? std::nullopt : std::optional(young_key_);
   const auto show = [this](const stratum::block& b, std::uint32_t first, std::uint32_t end) {
     return b.for_each_at(at_, first, end, [this](std::string_view key, const stratum::packed_record& shown) {
-      if (!shown.is_removal()) add({key, shown.value});
+      if (!shown.is_removal()) add({key, core_->packed()->value_of(shown)});
       return true;
     });
   };
   if (packed_.visit_run(bound, most - size_, show)) return;
   // Another stratum has the key, too, or its history goes on in another block.
   if (const auto shown = core_->packed()->shown_at_most(packed_.newest(), at_)) {
-    add({packed_.key(), core_->packed()->record(*shown).value});
+    add({packed_.key(), core_->packed()->value_of(core_->packed()->record(*shown))});
   }
   packed_.next();
 }

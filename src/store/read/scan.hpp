@@ -301,8 +301,9 @@ template <class Heads>
 [[nodiscard]] item item_of(const reading_engine<Heads>& core, link l) {
   if constexpr (reading_engine<Heads>::is_layered) {
     if (is_packed(l)) {
-      const auto [key, record] = core.histories().packed().key_and_record(place_of(l));
-      return {key, record.value};
+      const stratum::strata& packed = core.histories().packed();
+      const auto [key, record] = packed.key_and_record(place_of(l));
+      return {key, packed.value_of(record)};
     }
   }
   return {core.histories().key_of_record(l), core.value_of(l)};

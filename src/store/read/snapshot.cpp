@@ -446,6 +446,8 @@ void key_history::read_ahead(const Engine& engine) {
             last.in.row = removal_row;
             if (++size == enough) return false;
           }
+          if (r.is_elsewhere()) [[unlikely]]
+            return false;
           out[size] = {r.stamped, r.value};
           last.in.row = row;
           return ++size < enough;

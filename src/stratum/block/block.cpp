@@ -158,7 +158,10 @@ const char* block::rows_fail() const noexcept {
     while (at < end) {
       const read_row r = rows.read(at);  // reads less than 16 bytes behind `at`
       if (r.end > end) return "a row is longer than what there is";
-      if (r.record.kind > packed_kind::removal) return "a record's kind is unknown";
+      if (r.record.kind > packed_kind::elsewhere) return "a record's kind is unknown";
+      if (r.record.is_elsewhere() && r.record.value.size() != sizeof(value_reference)) {
+        return "a reference to a value cannot be true";
+      }
       if (r.record.stamped >= newer) return "the versions of a key do not descend";
       newer = r.record.stamped;
       least = std::min(least, newer);

@@ -151,7 +151,7 @@ std::uint64_t block_builder::write(std::byte* to, std::uint32_t seed) const {
 
   byte_placer rows(to, h.rows_at);
   const auto write_row = [&](std::size_t r) {
-    const bool is_value = records_[r].kind == packed_kind::value;
+    const bool is_value = records_[r].kind != packed_kind::removal;
     rows.number((records_[r].stamped - h.least) << packed_kind_bits | static_cast<std::uint64_t>(records_[r].kind),
                 h.version_bytes);
     if (!is_value) return;

@@ -23,6 +23,7 @@ constexpr std::uint64_t slot_bytes_numbered = column_bytes + sizeof(std::uint16_
 /// 1 if the row that begins with this word is of a value, 0 if it is of a removal.
 [[nodiscard, gnu::always_inline]] inline std::uint64_t is_value(std::uint64_t word) noexcept { return ~word & 1U; }
 static_assert(static_cast<unsigned>(packed_kind::value) == 0 && static_cast<unsigned>(packed_kind::removal) == 1);
+static_assert(sizeof(value_reference) != column_bytes);  // so no row here is of a value that lies elsewhere
 
 /// Copies the keys of one block. A copy of what its header says, since bytes are written, which might be the header's.
 class shown_copy {

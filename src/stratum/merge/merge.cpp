@@ -7,6 +7,9 @@
 #include "base/raise.hpp"
 
 namespace icecore::stratum {
+
+using format::packed_kind;
+
 namespace {
 
 /// Writes records to one extent after the other.
@@ -101,7 +104,12 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
     }
     ++totals.read;
     if (totals.read % told_every == 0 && rule.on_progress) rule.on_progress(told_every);
-    const packed_record record = s->record();
+    packed_record record = s->record();
+    if (record.is_elsewhere()) {
+      if (const auto packed = rule.values->read(record.reference())) {
+        record = {record.stamped, packed_kind::value, *packed};
+      }
+    }
     if (record.stamped > forgotten && filter.stays(record.stamped)) {
       if ((removals_may_go || forgotten != 0) && record.is_removal()) {
         removals.push_back(record);
@@ -109,6 +117,7 @@ merge_totals merge(std::span<record_source* const> sources, const merge_rule& ru
         for (const packed_record& r : removals) out.add(key, r);
         removals.clear();
         out.add(key, record);
+        if (record.is_elsewhere()) rule.values->keep(record.reference());
       }
     }
     s->next();

@@ -29,6 +29,17 @@
 
 namespace icecore::stratum {
 
+/// Decides about values that records refer to. Several merges may use one at a time, from several threads.
+class referred_values {
+ public:
+  virtual ~referred_values() = default;
+  /// A record of the range refers to it. If it is to be packed with its record from now on, returns it, until the next
+  /// call from this thread; errc::damaged.
+  [[nodiscard]] virtual std::optional<std::string_view> read(const format::value_reference& value) = 0;
+  /// A record that is written refers to it.
+  virtual void keep(const format::value_reference& value) = 0;
+};
+
 struct merge_rule {
   const kept_versions& kept;
   /// No other stratum has older versions.
@@ -36,6 +47,8 @@ struct merge_rule {
   /// Of a key nothing stays up to this version; 0: it is not forgotten. May be empty. Precondition: no other stratum
   /// has a key that is.
   std::function<version(std::string_view key)> forgotten_up_to = {};
+  /// Null: no record refers to a value that lies elsewhere.
+  referred_values* values = nullptr;
   /// Told how many records were read since the last call. May be empty.
   std::function<void(std::uint64_t records)> on_progress = {};
 };

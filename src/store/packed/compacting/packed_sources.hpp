@@ -1,7 +1,7 @@
 // What a compaction reads: the records of the young generation, and those of a stratum, in the order of (key ascending,
 // version descending).
 //
-//   generation_records<Engine> young(engine, links, from, low, high);   // links: the generation's entries in key order
+//   generation_records<Engine> young(engine, links, from, low, high, values);   // links: its entries in key order
 //   stratum_records old(core, core.packed()->all()[i], from);
 //
 // Threads: one object, one thread. Others may write meanwhile in versions behind `high`.
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/raise.hpp"
+#include "store/packed/compacting/plan/staying_values.hpp"
 #include "store/read/scan.hpp"
 #include "stratum/extent_builder.hpp"
 #include "stratum/merge/record_source.hpp"
@@ -23,9 +24,10 @@ namespace icecore::detail {
 template <class Engine>
 class generation_records final : public stratum::record_source {
  public:
+  /// `values`: which ones stay where they are.
   generation_records(const Engine& engine, const index::ordered_links& links, std::string_view from, version low,
-                     version high)
-      : engine_(&engine), links_(&links), low_(low), high_(high), blocks_({bounds_from(from)}) {
+                     version high, staying_values& values)
+      : engine_(&engine), links_(&links), low_(low), high_(high), values_(&values), blocks_({bounds_from(from)}) {
     next_key();
   }
 
@@ -87,6 +89,13 @@ class generation_records final : public stratum::record_source {
   }
   void read() {
     const bool is_removal = engine_->young().is_removal(record_);
+    if (const auto where = is_removal ? std::nullopt : values_->stays(record_, engine_->young().at(record_))) {
+      reference_ = *where;
+      packed_ = {engine_->young().stamp_of(record_),
+                 format::packed_kind::elsewhere,
+                 {reinterpret_cast<const char*>(&reference_), sizeof reference_}};
+      return;
+    }
     packed_ = {engine_->young().stamp_of(record_),
                is_removal ? format::packed_kind::removal : format::packed_kind::value,
                is_removal ? std::string_view() : engine_->value_of(record_)};
@@ -100,6 +109,8 @@ class generation_records final : public stratum::record_source {
   const index::ordered_links* links_;
   version low_;
   version high_;
+  staying_values* values_;
+  format::value_reference reference_{};  // of the current record's value
   block_walk blocks_;
   walked_entries entries_;  // of the block
   std::size_t at_ = 0;

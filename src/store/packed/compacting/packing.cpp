@@ -38,6 +38,12 @@ constexpr unsigned ranges_per_thread = 4;
   return record_layout::of_tag(tag.name.size(), tag.note.size()).size() + 2 * format::record_padding_max;
 }
 
+/// What is compressed has all of its values. After a request to forget no bytes are left beside a value.
+[[nodiscard]] moves_values moves_by(const compaction_options& how, const forgotten_keys& forgotten) noexcept {
+  if (how.compression == compression::zstd) return moves_values::all;
+  return forgotten.segments().empty() ? moves_values::none : moves_values::unless_alone;
+}
+
 }  // namespace
 
 std::uint64_t bytes_on_device(const pool_set& pools) {
@@ -64,7 +70,12 @@ void add_further(compaction_report& to, const compaction_report& next) {
 }
 
 packing::packing(store_core& core, const compaction_options& how, changes_before before)
-    : core_(&core), pools_(&core.the_pool()), how_(&how), forgotten_(*pools_), before_(before) {}
+    : core_(&core),
+      pools_(&core.the_pool()),
+      how_(&how),
+      forgotten_(*pools_),
+      values_(*pools_, core.packing(), core.packed(), {moves_by(how, forgotten_), how.dry_run}),
+      before_(before) {}
 
 record_totals packing::young_totals() const {
   const writer_set::gate stopped(core_->writers());
@@ -222,6 +233,7 @@ packing::stratum_parts packing::merge_new(interval of, pace* slow) {
 template <class Engine>
 void packing::merge_parts(const Engine& engine, const index::ordered_links& young, interval of, stratum_parts& parts,
                           pace* slow) {
+  values_.look_at_segments();
   std::atomic<std::size_t> next{0};
   // The epoch of this opening was never used before, so extents of an earlier try do not pass for these.
   const format::root root = pools_->roots().read();
@@ -270,7 +282,7 @@ stratum::merge_totals packing::merge_part(const Engine& engine, const index::ord
   std::optional<generation_records<Engine>> first;
   std::vector<std::unique_ptr<stratum_records>> older;
   std::vector<stratum::record_source*> sources;
-  if (part.has_young) sources.push_back(&first.emplace(engine, young, part.from, of.low, of.high));
+  if (part.has_young) sources.push_back(&first.emplace(engine, young, part.from, of.low, of.high, values_));
   for (std::size_t s = part.first_stratum; s < part.end_stratum; ++s) {
     older.push_back(std::make_unique<stratum_records>(*core_, core_->packed()->all()[s], part.from));
     sources.push_back(older.back().get());
@@ -283,6 +295,7 @@ stratum::merge_totals packing::merge_part(const Engine& engine, const index::ord
   if (of.low == 0 && !forgotten_.empty()) {
     rule.forgotten_up_to = [this](std::string_view key) { return forgotten_.up_to(key); };
   }
+  rule.values = &values_;
   rule.on_progress = [&](std::uint64_t records) {
     done_.fetch_add(records, std::memory_order_relaxed);  // a count
     note_packed_records(records);
@@ -306,6 +319,7 @@ void packing::count(interval of) {
   };
   // extents, the manifest and the tags; what is before the first segment
   report_.bytes_after = format::first_segment_offset + in_granules(report_.bytes_written) + 2 * format::granule_size;
+  for (const format::named_value& each : values_.next()) report_.bytes_after += pools_->segment_at(each.segment).size;
   if (const stratum::strata* const packed = core_->packed()) {
     for (std::size_t s = plan_.end; s < packed->all().size(); ++s) {
       for (std::uint32_t i = packed->all()[s].begin; i < packed->all()[s].end; ++i) {
@@ -321,6 +335,7 @@ manifest packing::next_manifest(const std::vector<stratum_parts>& young, const s
   manifest next;
   next.era = era;
   next.expired = expired_;
+  next.values = values_.next();
   std::uint32_t stratum = 0;
   for (const stratum_parts& parts : young) {
     std::vector<format::named_extent> made = extents_of(parts);

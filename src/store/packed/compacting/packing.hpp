@@ -20,6 +20,7 @@
 #include "store/core.hpp"
 #include "store/packed/compacting/pace.hpp"
 #include "store/packed/compacting/plan/merge_plan.hpp"
+#include "store/packed/compacting/plan/staying_values.hpp"
 #include "store/packed/retention/expiry.hpp"
 #include "store/packed/retention/forgetting.hpp"
 #include "stratum/merge/merge.hpp"
@@ -125,6 +126,7 @@ class packing {
   compaction_report report_;
   merge_plan plan_;
   forgotten_keys forgotten_;
+  staying_values values_;
   range_list expired_;  // versions, once this is done
   std::uint64_t newly_expired_ = 0;
   record_totals left_;  // tags

@@ -1,0 +1,84 @@
+#include "store/packed/compacting/plan/staying_values.hpp"
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+
+namespace icecore::detail {
+
+using format::named_value;
+using format::value_reference;
+
+staying_values::staying_values(pool_set& pools, const manifest& now, const stratum::strata* packed, const rule& how)
+    : pools_(&pools), now_(&now), packed_(packed), how_(how) {
+  for (const named_value& each : now.values) known_.emplace(each.at(), each);
+}
+
+void staying_values::look_at_segments() {
+  if (how_.moves != moves_values::none) return;
+  segments_.clear();
+  for_each_segment(*pools_, [&](const segment& s, const format::segment_header& h) {
+    if (h.magic == format::segment_magic && h.era == now_->era && s.size >= size_min) segments_.push_back(s);
+  });
+  std::ranges::sort(segments_, {}, &segment::offset);
+}
+
+/// Whether the value is to be packed. Precondition: it was left where it is by an earlier compaction, so that nobody
+/// writes in its segment.
+bool staying_values::moves(const named_value& value) const {
+  if (how_.moves != moves_values::unless_alone) return how_.moves == moves_values::all;
+  const segment s = pools_->segment_at(value.segment);
+  const auto is_zero = [&](link from, link to) { return all_zero(pools_->at(from), to - from); };
+  return !is_zero(s.first_record(), s.offset + value.record) || !is_zero(value.at() + value.size, s.end());
+}
+
+std::optional<value_reference> staying_values::stays(link at, const record& of) {
+  const record_layout layout = of.layout();
+  if (segments_.empty() || layout.value_size < size_min) return std::nullopt;
+  const auto behind = std::ranges::upper_bound(segments_, at, {}, &segment::offset);
+  if (behind == segments_.begin()) return std::nullopt;
+  const segment& in = *(behind - 1);
+  if (at >= in.end() || layout.value_size < in.size / 2) return std::nullopt;
+  named_value value{};
+  value.segment = in.offset;
+  value.record = at - in.offset;
+  value.offset = value.record + layout.value_offset();
+  value.size = layout.value_size;
+  value.crc = of.value_crc();
+  const std::scoped_lock lock(mutex_);
+  known_.emplace(value.at(), value);
+  return value_reference{value.at(), value.size};
+}
+
+std::optional<std::string_view> staying_values::read(const value_reference& value) {
+  const std::scoped_lock lock(mutex_);
+  read_.insert(value.at);
+  const auto known = known_.find(value.at);
+  // packed_ raises an error if the manifest does not name it
+  if (known != known_.end() && !moves(known->second)) return std::nullopt;
+  return packed_->value_of({0, format::packed_kind::elsewhere, {reinterpret_cast<const char*>(&value), sizeof value}});
+}
+
+void staying_values::keep(const value_reference& value) {
+  const std::scoped_lock lock(mutex_);
+  if (!kept_.insert(value.at).second || how_.dry_run) return;
+  const bool is_named = std::ranges::binary_search(now_->values, value.at, {}, &named_value::at);
+  if (is_named) return;  // durable since then
+  pools_->persist().flush(pools_->at(value.at), value.size);
+  pools_->persist().fence();
+}
+
+std::vector<named_value> staying_values::next() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<named_value> all;
+  for (const named_value& each : now_->values) {
+    if (!read_.contains(each.at()) || kept_.contains(each.at())) all.push_back(each);
+  }
+  for (const link at : kept_) {
+    if (!std::ranges::binary_search(now_->values, at, {}, &named_value::at)) all.push_back(known_.at(at));
+  }
+  std::ranges::sort(all, {}, &named_value::at);
+  return all;
+}
+
+}  // namespace icecore::detail

@@ -1,0 +1,74 @@
+// Large values that compactions leave where they were written, and only refer to (docs/design/0038).
+//
+//   staying_values values(pools, now, {.moves = moves_values::none});
+//   values.look_at_segments();                              // before the records of a young generation are read
+//   if (const auto where = values.stays(at, record)) ...    // a record refers to it, instead of having it
+//   stratum::merge(sources, {.values = &values, ...}, ...);
+//   next.values = values.next();
+//
+// A value stays if its record takes at least half of its segment: then that segment is never more than half garbage as
+// long as a record refers to the value, and garbage as a whole afterwards. Nothing else of the segment counts.
+//
+// Threads: look_at_segments() and next() while no other function is called; those from any thread.
+// Durability: a value is durable once keep() and then a sync have returned.
+// Errors: those of reading, for what is packed again.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "history/record.hpp"
+#include "pool/manifest/manifest.hpp"
+#include "stratum/merge/merge.hpp"
+#include "stratum/strata.hpp"
+
+namespace icecore::detail {
+
+/// Which values are packed with their records, even if they are large.
+enum class moves_values : std::uint8_t {
+  none,
+  unless_alone,  ///< those in whose segments other bytes are left, perhaps of keys that are forgotten; and young ones
+  all,
+};
+
+class staying_values final : public stratum::referred_values {
+ public:
+  /// Smaller ones are packed: a scan reads them in the order of keys.
+  static constexpr std::uint64_t size_min = std::uint64_t{64} << 10;
+
+  struct rule {
+    moves_values moves;
+    bool dry_run;  ///< nothing is written
+  };
+  /// `packed`: what is packed, by the manifest `now`; may be null.
+  staying_values(pool_set& pools, const manifest& now, const stratum::strata* packed, const rule& how);
+
+  void look_at_segments();
+  /// The place of the value of this young record; nothing if it is to be packed.
+  [[nodiscard]] std::optional<format::value_reference> stays(link at, const record& of);
+
+  [[nodiscard]] std::optional<std::string_view> read(const format::value_reference& value) override;
+  void keep(const format::value_reference& value) override;
+
+  /// Those to which the strata refer once the merges have taken the place of what they read.
+  [[nodiscard]] std::vector<format::named_value> next() const;
+
+ private:
+  [[nodiscard]] bool moves(const format::named_value& value) const;
+
+  pool_set* pools_;
+  const manifest* now_;
+  const stratum::strata* packed_;
+  rule how_;
+  std::vector<segment> segments_;  // of the young generation that may have such a value, by their places
+  mutable std::mutex mutex_;       // of what follows
+  std::unordered_map<link, format::named_value> known_;  // by the value's place
+  std::unordered_set<link> read_;
+  std::unordered_set<link> kept_;
+};
+
+}  // namespace icecore::detail
