@@ -283,6 +283,8 @@ TEST(CompactionOfSpace, packs_histories_and_values_that_are_longer_than_an_exten
       s.insert("long", std::string(size, static_cast<char>('a' + v % 26)) + std::to_string(v));
       s.tag();
     }
+    s.insert("gone", "");
+    static_cast<void>(s.forget({.keys = {"gone"}}));  // so that no value stays where it is
   }
   static_cast<void>(compact(path, how));
   const store s(path, how);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "icecore/icecore.hpp"
 #include "pool/manifest/manifest.hpp"
@@ -155,10 +155,72 @@ TEST_P(LargeValues, give_their_segments_back_when_no_kept_version_shows_them) {
     s.tag();
     s.tag();
   }
-  static_cast<void>(compact(path_, opening(), {.whole = true, .on_progress = {}}));
+  const compaction_report last = compact(path_, opening(), {.whole = true, .on_progress = {}});
   EXPECT_TRUE(manifest_now().values.empty());
-  EXPECT_LT(std::filesystem::file_size(path_), live / 4);
+  EXPECT_LT(last.bytes_after, live / 4);
   EXPECT_TRUE(verify_file(path_).ok());
+}
+
+TEST_P(LargeValues, that_a_change_does_not_merge_stay_with_the_records_that_refer_to_them) {
+  model m;
+  for (unsigned turn = 0; turn < 3; ++turn) {
+    {
+      store s(path_, opening());
+      s.set_retention({.newest = 2});
+      fill(s, m, {40'000, 50'000, 60'000, 45'000, 70'000, 35'000}, 10 * turn);
+      if (turn == 1) s.remove(large_key(2));
+      if (turn == 1) m.remove(large_key(2));
+    }
+    m.kept = {.newest = 2};
+    compaction_options how{.threads = 1, .bytes_at_once = 4096, .on_progress = {}};
+    unsigned changes = 0;
+    how.on_progress = [&](const progress&) {
+      if (++changes == turn + 2) throw std::runtime_error("cut off");
+    };
+    try {
+      static_cast<void>(compact(path_, opening(), how));
+    } catch (const std::runtime_error&) {
+      ASSERT_TRUE(verify_file(path_).ok());
+    }
+    how.on_progress = {};
+    static_cast<void>(compact(path_, opening(), how));
+    m.pack();
+    m.expire();
+    const auto report = verify_file(path_);
+    ASSERT_TRUE(report.ok()) << report.damages.front().what;
+    compare_everything(store(path_, opening()), m, 5);
+  }
+}
+
+TEST_P(LargeValues, are_shown_by_histories_and_differences) {
+  model m;
+  constexpr unsigned versions = 12;
+  {
+    store s(path_, opening());
+    for (unsigned v = 0; v < versions; ++v) {
+      if (v % 4 == 3) {
+        s.remove("tensor");
+        m.remove("tensor");
+      } else {
+        const std::string value = v % 5 == 1 ? "small" : large_value(v, 33'000 + 1000 * v);
+        s.insert("tensor", value);
+        m.insert("tensor", value);
+      }
+      ASSERT_EQ(s.tag(), m.close_version());
+    }
+  }
+  static_cast<void>(compact(path_, opening()));
+  m.pack();
+  EXPECT_GE(manifest_now().values.size(), 6U);
+  const store s(path_, opening());
+  const auto shown = s.history("tensor").newest_first();
+  const auto wanted = m.newest_first("tensor");
+  ASSERT_EQ(shown.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(shown[i].version, wanted[i].version);
+    EXPECT_EQ(shown[i].value, wanted[i].value) << i;
+  }
+  expect_sound(m);
 }
 
 TEST_P(LargeValues, are_packed_with_their_records_if_these_are_compressed) {

@@ -46,7 +46,7 @@ def compact(
 
     Raises LockedError if somebody has the store open, NoSuchStoreError, NotAStoreError, NoSpaceError, DamagedError,
     MissingFileError, CopiedError, CrashUnknownError, PermissionDeniedError, ValueTooLargeError for a value of more than
-    4 GiB less 128 KiB, which cannot be packed, IOFailedError, and InvalidArgumentError for wrong arguments. The store is
+    4 GiB less 128 KiB, which cannot be compressed, IOFailedError, and InvalidArgumentError for wrong arguments. The store is
     then as it was.
     """
     how = wanted(whole, dry_run, only_if_expiring, threads, compression, compression_level)

@@ -99,10 +99,7 @@ class generation_records final : public stratum::record_source {
     packed_ = {engine_->young().stamp_of(record_),
                is_removal ? format::packed_kind::removal : format::packed_kind::value,
                is_removal ? std::string_view() : engine_->value_of(record_)};
-    if (packed_.value.size() > stratum::packed_value_max) {
-      raise(errc::value_too_large, "a value of {} bytes in version {}: at most {} are packed, so the store is not",
-            packed_.value.size(), packed_.stamped, stratum::packed_value_max);
-    }
+    require_packable(packed_.value.size());
   }
 
   const Engine* engine_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
+#include "base/raise.hpp"
 
 namespace icecore::detail {
 
@@ -32,6 +33,14 @@ bool staying_values::moves(const named_value& value) const {
   return !is_zero(s.first_record(), s.offset + value.record) || !is_zero(value.at() + value.size, s.end());
 }
 
+void require_packable(std::uint64_t value_size) {
+  if (value_size <= stratum::packed_value_max) return;
+  raise(errc::value_too_large,
+        "a value of {} bytes: at most {} are packed with its record, so the store is not. Pack it without compression: "
+        "then long values stay where they are",
+        value_size, stratum::packed_value_max);
+}
+
 std::optional<value_reference> staying_values::stays(link at, const record& of) {
   const record_layout layout = of.layout();
   if (segments_.empty() || layout.value_size < size_min) return std::nullopt;
@@ -51,12 +60,14 @@ std::optional<value_reference> staying_values::stays(link at, const record& of) 
 }
 
 std::optional<std::string_view> staying_values::read(const value_reference& value) {
-  const std::scoped_lock lock(mutex_);
-  read_.insert(value.at);
-  const auto known = known_.find(value.at);
-  // packed_ raises an error if the manifest does not name it
-  if (known != known_.end() && !moves(known->second)) return std::nullopt;
-  return packed_->value_of({0, format::packed_kind::elsewhere, {reinterpret_cast<const char*>(&value), sizeof value}});
+  {
+    const std::scoped_lock lock(mutex_);
+    read_.insert(value.at);
+    const auto known = known_.find(value.at);
+    if (known != known_.end() && !moves(known->second)) return std::nullopt;
+  }
+  require_packable(value.size);
+  return packed_->values().at(value);  // errc::damaged, too, if the manifest does not name it
 }
 
 void staying_values::keep(const value_reference& value) {

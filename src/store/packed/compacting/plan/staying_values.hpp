@@ -35,10 +35,13 @@ enum class moves_values : std::uint8_t {
   all,
 };
 
+/// errc::value_too_large if a value of so many bytes cannot be packed with its record.
+void require_packable(std::uint64_t value_size);
+
 class staying_values final : public stratum::referred_values {
  public:
   /// Smaller ones are packed: a scan reads them in the order of keys.
-  static constexpr std::uint64_t size_min = std::uint64_t{64} << 10;
+  static constexpr std::uint64_t size_min = std::uint64_t{32} << 10;
 
   struct rule {
     moves_values moves;
