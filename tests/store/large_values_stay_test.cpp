@@ -364,11 +364,11 @@ TEST_P(LargeValues, that_nobody_may_know_of_are_named) {
   static_cast<void>(compact(path_, opening()));
   options how = opening();
   how.creation = creation::open_existing;
-  {  // a manifest without the last value, which a record refers to
+  {  // a manifest without the first value, which a record refers to
     const auto opened = detail::open_store(path_, how);
     pool_set& pools = opened->current().the_pool();
     manifest next = opened->current().packing();
-    next.values.pop_back();
+    next.values.erase(next.values.begin());
     store_manifest(pools, opened->current().packing(), next);
     pools.roots().update_both([&](format::root& r) { name_manifest(r, next); });
     opened->close();

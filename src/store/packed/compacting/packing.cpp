@@ -74,7 +74,7 @@ packing::packing(store_core& core, const compaction_options& how, changes_before
       pools_(&core.the_pool()),
       how_(&how),
       forgotten_(*pools_),
-      values_(*pools_, core.packing(), core.packed(), {moves_by(how, forgotten_), how.dry_run}),
+      values_(*pools_, core.packing(), core.packed(), moves_by(how, forgotten_)),
       before_(before) {}
 
 record_totals packing::young_totals() const {

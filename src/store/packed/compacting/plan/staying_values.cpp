@@ -10,13 +10,13 @@ namespace icecore::detail {
 using format::named_value;
 using format::value_reference;
 
-staying_values::staying_values(pool_set& pools, const manifest& now, const stratum::strata* packed, const rule& how)
-    : pools_(&pools), now_(&now), packed_(packed), how_(how) {
+staying_values::staying_values(pool_set& pools, const manifest& now, const stratum::strata* packed, moves_values which)
+    : pools_(&pools), now_(&now), packed_(packed), moves_(which) {
   for (const named_value& each : now.values) known_.emplace(each.at(), each);
 }
 
 void staying_values::look_at_segments() {
-  if (how_.moves != moves_values::none) return;
+  if (moves_ != moves_values::none) return;
   segments_.clear();
   for_each_segment(*pools_, [&](const segment& s, const format::segment_header& h) {
     if (h.magic == format::segment_magic && h.era == now_->era && s.size >= size_min) segments_.push_back(s);
@@ -27,7 +27,7 @@ void staying_values::look_at_segments() {
 /// Whether the value is to be packed. Precondition: it was left where it is by an earlier compaction, so that nobody
 /// writes in its segment.
 bool staying_values::moves(const named_value& value) const {
-  if (how_.moves != moves_values::unless_alone) return how_.moves == moves_values::all;
+  if (moves_ != moves_values::unless_alone) return moves_ == moves_values::all;
   const segment s = pools_->segment_at(value.segment);
   const auto is_zero = [&](link from, link to) { return all_zero(pools_->at(from), to - from); };
   return !is_zero(s.first_record(), s.offset + value.record) || !is_zero(value.at() + value.size, s.end());
@@ -72,11 +72,7 @@ std::optional<std::string_view> staying_values::read(const value_reference& valu
 
 void staying_values::keep(const value_reference& value) {
   const std::scoped_lock lock(mutex_);
-  if (!kept_.insert(value.at).second || how_.dry_run) return;
-  const bool is_named = std::ranges::binary_search(now_->values, value.at, {}, &named_value::at);
-  if (is_named) return;  // durable since then
-  pools_->persist().flush(pools_->at(value.at), value.size);
-  pools_->persist().fence();
+  kept_.insert(value.at);
 }
 
 std::vector<named_value> staying_values::next() const {

@@ -1,6 +1,6 @@
 // Large values that compactions leave where they were written, and only refer to (docs/design/0038).
 //
-//   staying_values values(pools, now, {.moves = moves_values::none});
+//   staying_values values(pools, now, packed, moves_values::none);
 //   values.look_at_segments();                              // before the records of a young generation are read
 //   if (const auto where = values.stays(at, record)) ...    // a record refers to it, instead of having it
 //   stratum::merge(sources, {.values = &values, ...}, ...);
@@ -10,7 +10,8 @@
 // long as a record refers to the value, and garbage as a whole afterwards. Nothing else of the segment counts.
 //
 // Threads: look_at_segments() and next() while no other function is called; those from any thread.
-// Durability: a value is durable once keep() and then a sync have returned.
+// Durability: a value that stays is durable when its manifest is. Where lines are flushed its write, or the recovery
+// behind a crash, has flushed it; where pages are synced, the manifest's sync covers all that was stored before.
 // Errors: those of reading, for what is packed again.
 #pragma once
 
@@ -43,12 +44,8 @@ class staying_values final : public stratum::referred_values {
   /// Smaller ones are packed: a scan reads them in the order of keys.
   static constexpr std::uint64_t size_min = std::uint64_t{32} << 10;
 
-  struct rule {
-    moves_values moves;
-    bool dry_run;  ///< nothing is written
-  };
   /// `packed`: what is packed, by the manifest `now`; may be null.
-  staying_values(pool_set& pools, const manifest& now, const stratum::strata* packed, const rule& how);
+  staying_values(pool_set& pools, const manifest& now, const stratum::strata* packed, moves_values which);
 
   void look_at_segments();
   /// The place of the value of this young record; nothing if it is to be packed.
@@ -66,7 +63,7 @@ class staying_values final : public stratum::referred_values {
   pool_set* pools_;
   const manifest* now_;
   const stratum::strata* packed_;
-  rule how_;
+  moves_values moves_;
   std::vector<segment> segments_;  // of the young generation that may have such a value, by their places
   mutable std::mutex mutex_;       // of what follows
   std::unordered_map<link, format::named_value> known_;  // by the value's place
