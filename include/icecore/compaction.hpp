@@ -7,21 +7,21 @@
 // is used as before. Versions that the retention does not keep expire, and what no kept version shows goes. Packed
 // versions are scanned faster, single ones found somewhat slower (docs/design/0029-compaction-alone.md), and opening
 // does not read them. Large values, those of a MiB and more for certain, are not copied: they stay where they were
-// written until no version shows them, unless they are compressed. What is written later is packed by the next call. Of several writes of a key in one version the
-// last one stays, as it is the one that the version shows. A feed that stands between the changes of a version tells
-// that version from its first change again.
+// written until no version shows them, unless they are compressed. What is written later is packed by the next call. Of
+// several writes of a key in one version the last one stays, as it is the one that the version shows. A feed that
+// stands between the changes of a version tells that version from its first change again.
 //
 // Nobody else may have the store open; store::compact() packs one that is open. Errors: errc::locked if somebody has;
-// those of opening; value_too_large, if a value to be compressed is longer than packed_value_size_max; no_space. After an error the
-// store is as it was. Durability: a crash at any point leaves the store as it was before or as it is afterwards. Cost:
-// reads what is packed, and writes it; on the way the store takes the space of both, or less
+// those of opening; value_too_large, if a value to be compressed is longer than packed_value_size_max; no_space. After
+// an error the store is as it was. Durability: a crash at any point leaves the store as it was before or as it is
+// afterwards. Cost: reads what is packed, and writes it; on the way the store takes the space of both, or less
 // (compaction_options::bytes_at_once). Memory: 64 MiB for each thread,
 // and of values that are longer twice the longest, three times if they are compressed. Readers beside the writer
 // (access::read_only) which have the store open keep what they have; the space that they may look at is given back by
 // the first opening for writing after they have ended. With `compression` versions of one key take little more than
-// what they differ by. A store with compressed records has format 5, one with large values that stay has format 6; versions
-// of icecore that do not know these refuse the store. Source:
-// the log-structured merge-tree (O'Neil et al., Acta Informatica 33, 1996), with all versions kept.
+// what they differ by. A store with compressed records has format 5, one with large values that stay has format 6;
+// versions of icecore that do not know these refuse the store. Source: the log-structured merge-tree (O'Neil et al.,
+// Acta Informatica 33, 1996), with all versions kept.
 #pragma once
 
 #include <chrono>
