@@ -226,6 +226,31 @@ TEST_P(LargeValues, are_shown_by_histories_and_differences) {
   expect_sound(m);
 }
 
+TEST_P(LargeValues, that_a_view_leads_to_keep_their_space_through_several_compactions) {
+  store s(path_, opening());
+  const std::string first = large_value(1, 900'000);
+  s.insert("tensor", first);
+  s.tag();
+  {
+    const auto view = s.find("tensor");
+    ASSERT_TRUE(view);
+    static_cast<void>(s.compact());
+    s.set_retention({.newest = 1});
+    s.insert("tensor", large_value(2, 900'000));
+    s.tag();
+    s.tag();
+    EXPECT_FALSE(s.compact().erased);
+    ASSERT_EQ(s.core().packing().values.size(), 1U);
+    s.insert("another", large_value(3, 900'000));
+    EXPECT_TRUE(view->bytes() == first);
+  }
+  s.insert("small", "1");
+  EXPECT_TRUE(s.compact().erased);
+  EXPECT_TRUE(s.verify().ok());
+  EXPECT_TRUE(s.find("tensor")->bytes() == large_value(2, 900'000));
+  EXPECT_TRUE(s.find("another")->bytes() == large_value(3, 900'000));
+}
+
 TEST_P(LargeValues, are_packed_with_their_records_if_these_are_compressed) {
   model m;
   {

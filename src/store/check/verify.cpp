@@ -62,14 +62,18 @@ void add_queries_and_lineage(pool_set& in, const query_findings& found, verify_r
   if (const auto d = lineage_damage(in)) report.damages.push_back(*d);
 }
 
-/// Reads the value that a packed record refers to. `referred`: by the values' numbers.
-void check_value(const stratum::values_elsewhere& values, std::string_view key, const stratum::packed_record& of,
-                 std::vector<bool>& referred, verify_report& report) {
-  const std::size_t i = values.index_of(of.reference());
-  const char* what = referred[i] ? "two packed records refer to this value" : values.fails(i);
-  referred[i] = true;
+/// Reads the value that a record in this segment refers to. `referred`: by the values' numbers.
+void check_value(const stratum::values_elsewhere& values, link segment, std::string_view key,
+                 const stratum::packed_record& of, std::vector<bool>& referred, verify_report& report) {
+  const auto note = [&](link at, const char* what) {
+    report.damages.push_back({at, "packed", what, std::string(key), of.stamped});
+  };
+  const auto i = values.find(of.reference());
+  if (!i) return note(segment, "a packed record refers to a value that the manifest does not name");
   report.bytes += of.reference().size;
-  if (what != nullptr) report.damages.push_back({of.reference().at, "packed", what, std::string(key), of.stamped});
+  const char* const what = referred[*i] ? "two packed records refer to this value" : values.fails(*i);
+  referred[*i] = true;
+  if (what != nullptr) note(of.reference().at, what);
 }
 
 /// Reads all that is packed. `of`: the manifest of what is checked. Another process may have packed the store since:
@@ -105,7 +109,7 @@ void check_packed(const pool_set& in, const manifest& of, verify_report& report)
       });
       if (values.all().empty()) continue;
       for (stratum::extent_records r(*extent); !r.at_end(); r.next()) {
-        if (r.record().is_elsewhere()) check_value(values, r.key(), r.record(), referred, report);
+        if (r.record().is_elsewhere()) check_value(values, each.segment, r.key(), r.record(), referred, report);
       }
     } catch (const error& e) {
       if (e.code() != errc::damaged) throw;

@@ -139,11 +139,16 @@ logged record_log::at(std::size_t position) const {
                .value = row.record.value};
     if (!row.record.is_elsewhere()) return one;
     const auto& values = *content_->values;
+    const auto number = values.find(row.record.reference());
+    if (!number) {
+      raise(errc::damaged, "{}: a packed record refers to a value that the manifest does not name",
+            content_->from.file().path().native());
+    }
     one.what = logged::kind::large;
     one.value = {};
     one.value_offset = link_offset(row.record.reference().at);
     one.value_size = static_cast<decltype(one.value_size)>(row.record.reference().size);
-    one.value_crc = values.all()[values.index_of(row.record.reference())].crc;
+    one.value_crc = values.all()[*number].crc;
     return one;
   }
   const record r(content_->from.at(p.from));

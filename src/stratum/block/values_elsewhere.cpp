@@ -15,20 +15,10 @@ values_elsewhere::values_elsewhere(std::vector<one> all) : all_(std::move(all)),
   for (const one& each : all_) bytes_ += each.where.size;
 }
 
-std::size_t values_elsewhere::index_of(const value_reference& where) const {
+std::optional<std::size_t> values_elsewhere::find(const value_reference& where) const noexcept {
   const auto found = std::ranges::lower_bound(all_, where.at, {}, [](const one& each) { return each.where.at; });
-  if (found == all_.end() || found->where.at != where.at || found->where.size != where.size) {
-    raise(errc::damaged, "packed records refer to a value of {} bytes at {:#x}, where the manifest names none",
-          where.size, where.at);
-  }
+  if (found == all_.end() || found->where.at != where.at || found->where.size != where.size) return std::nullopt;
   return static_cast<std::size_t>(found - all_.begin());
-}
-
-std::string_view values_elsewhere::unchecked_at(const value_reference& where) const {
-  const one& found = all_[index_of(where)];
-  if (found.bytes == nullptr)
-    raise(errc::missing_file, "{}: the file is missing, which holds packed values", found.file);
-  return {reinterpret_cast<const char*>(found.bytes), found.where.size};
 }
 
 const char* values_elsewhere::fails(std::size_t i) const noexcept {
@@ -38,15 +28,22 @@ const char* values_elsewhere::fails(std::size_t i) const noexcept {
 }
 
 std::string_view values_elsewhere::at(const value_reference& where) const {
-  const std::string_view value = unchecked_at(where);
-  const std::size_t i = index_of(where);
-  // relaxed: no data depends on the bit. The bytes were there before anything led to them, and do not change
-  if (checked_[i].load(std::memory_order_relaxed)) return value;
-  if (const char* what = fails(i)) {
-    raise(errc::damaged, "{}: damaged at byte {} (packed value): {}", all_[i].file, all_[i].offset, what);
+  const auto i = find(where);
+  if (!i) {
+    raise(errc::damaged, "packed records refer to a value of {} bytes at {:#x}, where the manifest names none",
+          where.size, where.at);
   }
-  checked_[i].store(true, std::memory_order_relaxed);
-  return value;
+  const one& value = all_[*i];
+  if (value.bytes == nullptr)
+    raise(errc::missing_file, "{}: the file is missing, which holds packed values", value.file);
+  const std::string_view bytes(reinterpret_cast<const char*>(value.bytes), value.where.size);
+  // relaxed: no data depends on the bit. The bytes were there before anything led to them, and do not change
+  if (checked_[*i].load(std::memory_order_relaxed)) return bytes;
+  if (const char* what = fails(*i)) {
+    raise(errc::damaged, "{}: damaged at byte {} (packed value): {}", value.file, value.offset, what);
+  }
+  checked_[*i].store(true, std::memory_order_relaxed);
+  return bytes;
 }
 
 }  // namespace icecore::stratum

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,13 +34,11 @@ class values_elsewhere {
 
   /// The value, checked.
   [[nodiscard]] std::string_view at(const format::value_reference& where) const;
-  /// The same, unchecked.
-  [[nodiscard]] std::string_view unchecked_at(const format::value_reference& where) const;
   /// What is wrong with value `i`; nullptr if all is well. Reads all of it.
   [[nodiscard]] const char* fails(std::size_t i) const noexcept;
   [[nodiscard]] const std::vector<one>& all() const noexcept { return all_; }  ///< in the order of their places
-  /// That value's place in all().
-  [[nodiscard]] std::size_t index_of(const format::value_reference& where) const;
+  /// Its place in all(); empty if it is not one of them.
+  [[nodiscard]] std::optional<std::size_t> find(const format::value_reference& where) const noexcept;
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
