@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <bit>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -114,6 +115,24 @@ TEST(Expiry, keeps_its_list_short_by_keeping_the_shortest_stretches) {
   EXPECT_EQ(
       expired_versions({.policy = {.tagged = true}, .tags = tags, .up_to = 20, .now_ns = now_ns, .ranges_max = 2}),
       (range_list{{3, 9}, {12, 20}}));
+}
+
+TEST(Expiry, tells_the_greatest_version_that_is_added) {
+  constexpr version last = 7;
+  const auto ranges_of = [](unsigned bits) {
+    std::vector<version_range> all;
+    for (version v = 1; v <= last; ++v) {
+      if ((bits >> v & 1U) != 0) all.push_back({v, v + 1});
+    }
+    return detail::in_order(std::move(all));
+  };
+  for (unsigned now = 0; now < 2U << last; now += 2) {
+    for (unsigned before = 0; before <= now; before += 2) {
+      if ((before & ~now) != 0) continue;
+      const version added = now == before ? 0 : static_cast<version>(std::bit_width(now & ~before) - 1);
+      EXPECT_EQ(detail::greatest_added(ranges_of(before), ranges_of(now)), added) << before << " " << now;
+    }
+  }
 }
 
 // ---- A store ----
