@@ -17,7 +17,7 @@
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
-#include "support/scratch.hpp"
+#include "support/store_in_memory.hpp"
 
 namespace icecore {
 
@@ -137,7 +137,7 @@ TEST(Expiry, tells_the_greatest_version_that_is_added) {
 
 // ---- A store ----
 
-class Retention : public ::testing::Test {
+class Retention : public ::testing::Test, protected store_in_memory {
  protected:
   /// Versions 1 to `count`; each writes "all" and a key of its own, and has the tag of its number.
   void fill(unsigned count, unsigned from = 1) const {
@@ -153,20 +153,9 @@ class Retention : public ::testing::Test {
     store s(path_, how_);
     s.set_retention(which);
   }
-  [[nodiscard]] compaction_report pack(bool whole = true) const {
-    return compact(path_, how_, {.whole = whole, .on_progress = {}});
-  }
   static void expect_expired(const std::function<void()>& call) {
     expect_error(errc::version_expired, "has expired: a compaction gave up the versions from", call);
   }
-
-  scratch folder_{place::tmpfs};
-  std::filesystem::path path_ = folder_ / "store.ice";
-  options how_ = [] {
-    options how;
-    how.durability = durability::none;
-    return how;
-  }();
 };
 
 TEST_F(Retention, of_a_new_store_is_all) {
