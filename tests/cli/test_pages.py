@@ -1,5 +1,6 @@
 """Manual pages and what shells complete: made from what --help says, installed, and used as a shell uses them."""
 
+import contextlib
 import os
 import pty
 import re
@@ -143,15 +144,19 @@ def test_zsh_completes_what_is_typed(share, environment, tmp_path):
     filled(str(tmp_path / "model.ice"), {b"key": b"value"}, tags=[tag(1, "epoch-1")])
     run("hold", tmp_path / "model.ice", "paper")
     parent, child = pty.openpty()
-    with subprocess.Popen(
-        ["zsh", "-f", "-i"],
-        stdin=child,
-        stdout=child,
-        stderr=child,
-        env=environment,
-        cwd=tmp_path,
-        start_new_session=True,
-    ) as shell:
+    with (
+        subprocess.Popen(
+            ["zsh", "-f", "-i"],
+            stdin=child,
+            stdout=child,
+            stderr=child,
+            env=environment,
+            cwd=tmp_path,
+            start_new_session=True,
+        ) as shell,
+        contextlib.ExitStack() as ends,
+    ):
+        ends.callback(shell.kill)  # also where the test fails
         os.close(child)
 
         def until(wanted):

@@ -145,9 +145,9 @@ std::string zsh_action(const option_description& o) {
     case value_kind::folder:
       return "_files -/";
     case value_kind::version:
-      return "_icecore_tags";
+      return "__icecore_tags";
     case value_kind::hold:
-      return "_icecore_holds";
+      return "__icecore_holds";
     case value_kind::choice:
       return fmt::format("({})", fmt::join(o.choices, " "));
     case value_kind::text:
@@ -305,9 +305,10 @@ std::string bash_completion(const verb_description& command) {
 
 std::string zsh_completion(const verb_description& command) {
   std::string out = "#compdef icecore\n# zsh completion for icecore; `icecore completion zsh` writes it\n";
+  // _icecore_holds is the function of a verb
   for (const auto& [what, first] : {std::pair("tags", "latest "), std::pair("holds", "")}) {
     out += fmt::format(
-        "_icecore_{0}() {{\n  local -a {0}=({1}${{(f)\"$(_call_program {0} icecore completion {0} "
+        "__icecore_{0}() {{\n  local -a {0}=({1}${{(f)\"$(_call_program {0} icecore completion {0} "
         "${{(Q)line[1]:-$words[2]}} 2>/dev/null)\"}})\n  compadd -a {0}\n}}\n",
         what, first);
   }
