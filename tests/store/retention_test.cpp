@@ -328,6 +328,38 @@ TEST_F(Retention, leaves_a_store_as_it_is_of_which_nothing_expires_if_told_to) {
   expect_expired([&] { static_cast<void>(s.at(6)); });
 }
 
+TEST_F(Retention, is_noted_of_strata_that_stay_if_records_of_theirs_may_go) {
+  const auto pack_keys = [&](unsigned count) {
+    {
+      store s(path_, how_);
+      for (unsigned i = 0; i < count; ++i) s.insert("key " + std::to_string(i), "value");
+      s.tag();
+    }
+    return pack(false).versions_expired;
+  };
+  const auto may_thin = [&] {  // of each stratum, the youngest first: it is one extent
+    const store s(path_, how_);
+    std::vector<bool> all;
+    for (const format::named_extent& each : s.core().packing().extents) {
+      EXPECT_EQ(each.stratum, all.size());
+      all.push_back((each.flags & format::extent_may_thin) != 0);
+    }
+    return all;
+  };
+  EXPECT_EQ(pack_keys(1'000), 0U);
+  EXPECT_EQ(pack_keys(300), 0U);
+  keep({.newest = 2});
+  EXPECT_EQ(pack_keys(10), 1U);
+  EXPECT_EQ(may_thin(), (std::vector{false, false, true}));
+  EXPECT_EQ(pack_keys(1), 1U);  // version 2, in which the second stratum begins
+  EXPECT_EQ(may_thin(), (std::vector{false, false, true, true}));
+  keep({});
+  EXPECT_EQ(pack_keys(1), 0U);
+  EXPECT_EQ(may_thin(), (std::vector{false, false, true, true})) << "nothing expires, and what has expired stays so";
+  EXPECT_EQ(pack().records_dropped, 310U);
+  EXPECT_EQ(may_thin(), std::vector{false});
+}
+
 TEST_F(Retention, is_held_by_kept_queries_and_feeds) {
   fill(9);
   {
