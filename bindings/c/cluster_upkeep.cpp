@@ -4,53 +4,12 @@
 
 using namespace icecore::c;
 
-namespace {
-
-/// `level`: 0, or that of zstd.
-int compact(const char* function, icecore_cluster* cluster, icecore::compaction_options how, int level,
-            icecore_compaction_report* report) {
-  return guarded([&] {
-    require(cluster, function, "cluster");
-    if (report != nullptr) {
-      require_result(report, function);
-      write_structure(report, icecore_compaction_report{});
-    }
-    if (level != 0) {
-      how.compression = icecore::compression::zstd;
-      how.compression_level = level;
-    }
-    const icecore::compaction_report done = cluster->cluster.compact(how);
-    if (report != nullptr) write_structure(report, report_of(done));
-  });
-}
-
-}  // namespace
-
 extern "C" {
 
-int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
-                            uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+int icecore_cluster_compact(icecore_cluster* cluster, const icecore_compaction_options* how,
                             icecore_compaction_report* report) {
-  return compact("icecore_cluster_compact", cluster,
-                 {.whole = whole != 0,
-                  .dry_run = dry_run != 0,
-                  .threads = threads,
-                  .bytes_per_second = bytes_per_second,
-                  .on_progress = progress_of(on_progress, progress_context)},
-                 level, report);
-}
-
-int icecore_cluster_expire(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
-                           uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
-                           icecore_compaction_report* report) {
-  return compact("icecore_cluster_expire", cluster,
-                 {.whole = whole != 0,
-                  .dry_run = dry_run != 0,
-                  .only_if_expiring = true,
-                  .threads = threads,
-                  .bytes_per_second = bytes_per_second,
-                  .on_progress = progress_of(on_progress, progress_context)},
-                 level, report);
+  return pack(cluster, "cluster", how, report, "icecore_cluster_compact",
+              [&](const icecore::compaction_options& wanted) { return cluster->cluster.compact(wanted); });
 }
 
 int icecore_cluster_set_retention(icecore_cluster* cluster, const icecore_retention* retention) {

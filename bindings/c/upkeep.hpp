@@ -32,6 +32,47 @@ namespace icecore::c {
   return result;
 }
 
+[[nodiscard]] inline icecore_compaction_options compaction_defaults() noexcept {
+  icecore_compaction_options defaults{};
+  defaults.struct_size = sizeof(defaults);
+  return defaults;
+}
+
+/// The caller's options, or the defaults for NULL. `function` is named in errors.
+[[nodiscard]] inline compaction_options compaction_options_of(const icecore_compaction_options* given,
+                                                              const char* function) {
+  const icecore_compaction_options set =
+      given == nullptr ? compaction_defaults() : read_structure(given, compaction_defaults(), function);
+  compaction_options how{.whole = set.whole != 0,
+                         .dry_run = set.dry_run != 0,
+                         .only_if_expiring = set.only_if_expiring != 0,
+                         .threads = set.threads,
+                         .bytes_per_second = set.bytes_per_second,
+                         .bytes_at_once = set.bytes_at_once,
+                         .on_progress = progress_of(set.on_progress, set.progress_context)};
+  if (set.compression_level != 0) {
+    how.compression = compression::zstd;
+    how.compression_level = set.compression_level;
+  }
+  return how;
+}
+
+/// Packs by `work`, which gets the options, and tells what was done if the caller wants to know. `packed`, which `name`
+/// says what it is, must not be NULL. `function` is named in errors.
+template <class Work>
+int pack(const void* packed, const char* name, const icecore_compaction_options* how, icecore_compaction_report* report,
+         const char* function, Work&& work) noexcept {
+  return guarded([&] {
+    require(packed, function, name);
+    if (report != nullptr) {
+      require_result(report, function);
+      write_structure(report, icecore_compaction_report{});
+    }
+    const compaction_report done = work(compaction_options_of(how, function));
+    if (report != nullptr) write_structure(report, report_of(done));
+  });
+}
+
 [[nodiscard]] inline icecore_retention retention_in_c(const retention& kept) noexcept {
   icecore_retention result{};
   result.tagged = kept.tagged ? 1 : 0;

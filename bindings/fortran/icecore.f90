@@ -32,12 +32,12 @@ module icecore
   implicit none
   private
   public :: int8, int32, int64, real32, real64
-  public :: icecore_retention, icecore_forget_report, icecore_compaction_report, icecore_compact
+  public :: icecore_retention, icecore_hold, icecore_forget_report, icecore_compaction_report, icecore_compact
   public :: icecore_readable, icecore_snapshot, icecore_cursor, icecore_batch, icecore_library
   public :: ICECORE_OK, ICECORE_INVALID_ARGUMENT, ICECORE_KEY_TOO_LONG, ICECORE_VALUE_TOO_LARGE, ICECORE_NOT_A_STORE
   public :: ICECORE_DAMAGED, ICECORE_LOCKED, ICECORE_NO_SPACE, ICECORE_VERSION_NOT_CLOSED, ICECORE_UNKNOWN_TAG
   public :: ICECORE_TAG_EXISTS, ICECORE_IS_READ_ONLY, ICECORE_CLOSED, ICECORE_NO_SUCH_STORE, ICECORE_STORE_EXISTS
-  public :: ICECORE_VERSION_EXPIRED
+  public :: ICECORE_NO_SUCH_QUERY, ICECORE_QUERY_EXISTS, ICECORE_VERSION_EXPIRED
 
   ! A version's number: from 1 upwards, one more with each tag. 0: no version.
   integer, parameter, public :: icecore_version = int64
@@ -76,6 +76,9 @@ module icecore
     procedure :: set_retention => store_set_retention
     procedure :: get_retention => store_get_retention
     procedure :: is_expired => store_is_expired
+    procedure :: hold => store_hold
+    procedure :: release => store_release_version
+    procedure :: holds => store_holds
     procedure :: forget => store_forget
     final :: store_release
   end type icecore_store
@@ -419,6 +422,39 @@ contains
     if (is_missing(self%handle, 'the store', stat, message)) return
     expired = is_expired_in(self%handle, version, stat, message)
   end function
+
+  ! Holds the closed version `at`, or the newest one: it does not expire until the name is released, whatever the
+  ! retention. `version` is the one that is held. Durable when it returns.
+  subroutine store_hold(self, name, at, version, stat, message)
+    class(icecore_store), intent(in) :: self
+    character(len=*), intent(in) :: name
+    integer(icecore_version), intent(in), optional :: at
+    integer(icecore_version), intent(out), optional :: version
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    if (present(version)) version = 0
+    if (is_missing(self%handle, 'the store', stat, message)) return
+    call hold_in(self%handle, name, at, version, stat, message)
+  end subroutine
+
+  subroutine store_release_version(self, name, stat, message)
+    class(icecore_store), intent(in) :: self
+    character(len=*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    if (is_missing(self%handle, 'the store', stat, message)) return
+    call release_in(self%handle, name, stat, message)
+  end subroutine
+
+  ! All holds as they are now, by version.
+  subroutine store_holds(self, holds, stat, message)
+    class(icecore_store), intent(in) :: self
+    type(icecore_hold), allocatable, intent(out) :: holds(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    if (is_missing(self%handle, 'the store', stat, message)) return
+    call holds_of(self%handle, holds, stat, message)
+  end subroutine
 
   ! Removes keys, and those that begin with a prefix, and has the next icecore_compact() erase them from all versions.
   ! `key` and `prefix` are taken as they are, elements of `keys` and `prefixes` without their trailing blanks.

@@ -13,7 +13,7 @@ module icecore_support
   integer, parameter, public :: ICECORE_LOCKED = 8, ICECORE_NO_SPACE = 9, ICECORE_VERSION_NOT_CLOSED = 12
   integer, parameter, public :: ICECORE_UNKNOWN_TAG = 13, ICECORE_TAG_EXISTS = 14, ICECORE_IS_READ_ONLY = 15
   integer, parameter, public :: ICECORE_CLOSED = 16, ICECORE_NO_SUCH_STORE = 20, ICECORE_STORE_EXISTS = 21
-  integer, parameter, public :: ICECORE_VERSION_EXPIRED = 36
+  integer, parameter, public :: ICECORE_QUERY_EXISTS = 32, ICECORE_NO_SUCH_QUERY = 33, ICECORE_VERSION_EXPIRED = 36
 
 contains
 

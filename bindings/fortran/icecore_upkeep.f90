@@ -7,6 +7,7 @@ module icecore_upkeep
   implicit none
   private
   public :: icecore_compact, set_retention_of, get_retention_of, is_expired_in, forget_in
+  public :: hold_in, release_in, holds_of
 
   ! Which closed versions stay when the store is compacted: those that any component wants; all, if none wants any.
   type, public :: icecore_retention
@@ -15,6 +16,13 @@ module icecore_upkeep
     integer(int64) :: younger_than_seconds = 0   ! versions younger than this, by the times of tags
     integer :: hourly = 0, daily = 0, weekly = 0 ! the newest tag of each of so many hours, days, weeks that have one
   end type icecore_retention
+
+  ! A version that does not expire until it is released by this name.
+  type, public :: icecore_hold
+    character(len=:), allocatable :: name
+    integer(int64) :: version = 0
+    integer(int64) :: created_ns = 0             ! nanoseconds since 1970-01-01 UTC
+  end type icecore_hold
 
   type, public :: icecore_forget_report
     integer(int64) :: up_to = 0                  ! what was written in later versions stays
@@ -38,11 +46,25 @@ module icecore_upkeep
     integer(c_int32_t) :: hourly, daily, weekly
   end type retention_c
 
+  type, bind(c) :: hold_c
+    type(icecore_bytes_c) :: name
+    integer(c_int64_t) :: version, created_ns
+  end type hold_c
+  integer(c_int64_t), parameter :: present_c = -1 ! ICECORE_VERSION_PRESENT: all bits are set
+
   type, bind(c) :: forget_report_c
     integer(c_size_t) :: struct_size
     integer(c_int64_t) :: up_to, keys
     character(kind=c_char) :: tag(40)
   end type forget_report_c
+
+  type, bind(c) :: compaction_options_c
+    integer(c_size_t) :: struct_size
+    integer(c_int) :: whole = 0, dry_run = 0, only_if_expiring = 0, threads = 0, compression_level = 0
+    integer(c_int64_t) :: bytes_per_second = 0, bytes_at_once = 0
+    type(c_funptr) :: on_progress = c_null_funptr
+    type(c_ptr) :: progress_context = c_null_ptr
+  end type compaction_options_c
 
   type, bind(c) :: compaction_report_c
     integer(c_size_t) :: struct_size
@@ -69,6 +91,37 @@ module icecore_upkeep
       integer(c_int64_t), value :: version
       integer(c_int), intent(out) :: expired
     end function
+    integer(c_int) function c_hold_version(store, name, name_size, at, held) bind(c, name='icecore_hold_version')
+      import :: c_int, c_char, c_ptr, c_size_t, c_int64_t
+      type(c_ptr), value :: store
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: name_size
+      integer(c_int64_t), value :: at
+      integer(c_int64_t), intent(out) :: held
+    end function
+    integer(c_int) function c_release_version(store, name, name_size) bind(c, name='icecore_release_version')
+      import :: c_int, c_char, c_ptr, c_size_t
+      type(c_ptr), value :: store
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: name_size
+    end function
+    integer(c_int) function c_held_versions(store, holds) bind(c, name='icecore_held_versions')
+      import :: c_int, c_ptr
+      type(c_ptr), value :: store
+      type(c_ptr), intent(out) :: holds
+    end function
+    integer(c_size_t) function c_holds_count(holds) bind(c, name='icecore_holds_count')
+      import :: c_size_t, c_ptr
+      type(c_ptr), value :: holds
+    end function
+    type(c_ptr) function c_holds_next(holds) bind(c, name='icecore_holds_next')
+      import :: c_ptr
+      type(c_ptr), value :: holds
+    end function
+    subroutine c_holds_close(holds) bind(c, name='icecore_holds_close')
+      import :: c_ptr
+      type(c_ptr), value :: holds
+    end subroutine
     integer(c_int) function c_forget(store, keys, key_count, prefixes, prefix_count, note, note_size, told) &
       bind(c, name='icecore_forget')
       import :: c_int, c_ptr, c_size_t, icecore_bytes_c, forget_report_c
@@ -77,37 +130,11 @@ module icecore_upkeep
       integer(c_size_t), value :: key_count, prefix_count, note_size
       type(forget_report_c), intent(inout) :: told
     end function
-    integer(c_int) function c_compact(path, options, whole, threads, on_progress, context, told) bind(c, name='icecore_compact')
-      import :: c_int, c_char, c_ptr, c_funptr, compaction_report_c
-      character(kind=c_char), intent(in) :: path(*)
-      type(c_ptr), value :: options, context
-      integer(c_int), value :: whole, threads
-      type(c_funptr), value :: on_progress
-      type(compaction_report_c), intent(inout) :: told
-    end function
-    integer(c_int) function c_compact_compressed(path, options, whole, threads, level, on_progress, context, told) &
-      bind(c, name='icecore_compact_compressed')
-      import :: c_int, c_char, c_ptr, c_funptr, compaction_report_c
-      character(kind=c_char), intent(in) :: path(*)
-      type(c_ptr), value :: options, context
-      integer(c_int), value :: whole, threads, level
-      type(c_funptr), value :: on_progress
-      type(compaction_report_c), intent(inout) :: told
-    end function
-    integer(c_int) function c_expire(path, options, whole, dry_run, threads, level, on_progress, context, told) &
-      bind(c, name='icecore_expire')
-      import :: c_int, c_char, c_ptr, c_funptr, compaction_report_c
-      character(kind=c_char), intent(in) :: path(*)
-      type(c_ptr), value :: options, context
-      integer(c_int), value :: whole, dry_run, threads, level
-      type(c_funptr), value :: on_progress
-      type(compaction_report_c), intent(inout) :: told
-    end function
-    integer(c_int) function c_compact_dry_run(path, options, whole, threads, told) bind(c, name='icecore_compact_dry_run')
-      import :: c_int, c_char, c_ptr, compaction_report_c
+    integer(c_int) function c_compact(path, options, how, told) bind(c, name='icecore_compact')
+      import :: c_int, c_char, c_ptr, compaction_options_c, compaction_report_c
       character(kind=c_char), intent(in) :: path(*)
       type(c_ptr), value :: options
-      integer(c_int), value :: whole, threads
+      type(compaction_options_c), intent(in) :: how
       type(compaction_report_c), intent(inout) :: told
     end function
   end interface
@@ -117,48 +144,40 @@ contains
   ! Packs the store at `path`, which nobody may have open: its versions lie side by side in the order of keys then, and
   ! those that its retention does not keep expire. `whole` packs once more what is packed already. `dry_run` only counts
   ! what would go. `only_if_expiring`: nothing is packed unless versions expire. `compression_level`, from 1 to 19,
-  ! compresses what is packed now. `threads`: 0 for all cores.
-  subroutine icecore_compact(path, told, whole, dry_run, only_if_expiring, threads, compression_level, stat, message)
+  ! compresses what is packed now. `threads`: 0 for all cores. `bytes_per_second`: written at most; 0: no limit.
+  ! `bytes_at_once`: a large merge is done by ranges of keys with so many; 0: icecore_upkeep.h says how.
+  subroutine icecore_compact(path, told, whole, dry_run, only_if_expiring, threads, compression_level, bytes_per_second, &
+                             bytes_at_once, stat, message)
     character(len=*), intent(in) :: path
     type(icecore_compaction_report), intent(out), optional :: told
     logical, intent(in), optional :: whole, dry_run, only_if_expiring
     integer, intent(in), optional :: threads, compression_level
+    integer(int64), intent(in), optional :: bytes_per_second, bytes_at_once
     integer, intent(out), optional :: stat
     character(len=*), intent(inout), optional :: message
+    type(compaction_options_c) :: how
     type(compaction_report_c) :: done
-    integer(c_int) :: code, all_of_it, side_by_side, level
-    logical :: only_counts, only_expires
+    integer(c_int) :: code
 
     if (scan(path, c_null_char) /= 0) then
       call report(int(ICECORE_INVALID_ARGUMENT, c_int), stat, message, 'a path may not hold char(0)')
       return
     end if
-    all_of_it = 0
-    if (present(whole)) all_of_it = merge(1, 0, whole)
-    only_counts = .false.
-    if (present(dry_run)) only_counts = dry_run
-    only_expires = .false.
-    if (present(only_if_expiring)) only_expires = only_if_expiring
-    level = 0
-    if (present(compression_level)) level = int(compression_level, c_int)
-    side_by_side = 0
-    if (present(threads)) side_by_side = int(threads, c_int)
-    if (side_by_side < 0) then
-      call report(int(ICECORE_INVALID_ARGUMENT, c_int), stat, message, 'threads must be 0 or more')
+    how%struct_size = c_sizeof(how)
+    if (present(whole)) how%whole = merge(1, 0, whole)
+    if (present(dry_run)) how%dry_run = merge(1, 0, dry_run)
+    if (present(only_if_expiring)) how%only_if_expiring = merge(1, 0, only_if_expiring)
+    if (present(threads)) how%threads = int(threads, c_int)
+    if (present(compression_level)) how%compression_level = int(compression_level, c_int)
+    if (present(bytes_per_second)) how%bytes_per_second = bytes_per_second
+    if (present(bytes_at_once)) how%bytes_at_once = bytes_at_once
+    if (how%threads < 0 .or. how%bytes_per_second < 0 .or. how%bytes_at_once < 0) then
+      call report(int(ICECORE_INVALID_ARGUMENT, c_int), stat, message, &
+                  'threads, bytes_per_second and bytes_at_once must be 0 or more')
       return
     end if
     done%struct_size = c_sizeof(done)
-    if (only_expires) then
-      code = c_expire(trim(path) // c_null_char, c_null_ptr, all_of_it, merge(1_c_int, 0_c_int, only_counts), &
-                      side_by_side, level, c_null_funptr, c_null_ptr, done)
-    else if (only_counts) then
-      code = c_compact_dry_run(trim(path) // c_null_char, c_null_ptr, all_of_it, side_by_side, done)
-    else if (present(compression_level)) then
-      code = c_compact_compressed(trim(path) // c_null_char, c_null_ptr, all_of_it, side_by_side, &
-                                  level, c_null_funptr, c_null_ptr, done)
-    else
-      code = c_compact(trim(path) // c_null_char, c_null_ptr, all_of_it, side_by_side, c_null_funptr, c_null_ptr, done)
-    end if
+    code = c_compact(trim(path) // c_null_char, c_null_ptr, how, done)
     call report(code, stat, message)
     if (code /= ICECORE_OK .or. .not. present(told)) return
     told = icecore_compaction_report(done%packed /= 0, done%keys, done%records, done%strata, done%up_to, &
@@ -217,6 +236,58 @@ contains
     call report(c_is_expired(handle, version, answer), stat, message)
     expired = answer /= 0
   end function
+
+  subroutine hold_in(handle, name, at, version, stat, message)
+    type(c_ptr), intent(in) :: handle
+    character(len=*), intent(in) :: name
+    integer(int64), intent(in), optional :: at
+    integer(int64), intent(out), optional :: version
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    integer(c_int64_t) :: wanted, held
+
+    wanted = present_c
+    if (present(at)) then
+      if (at < 0) then
+        call report(int(ICECORE_INVALID_ARGUMENT, c_int), stat, message, 'no version is negative')
+        return
+      end if
+      wanted = at
+    end if
+    call report(c_hold_version(handle, name, len(name, c_size_t), wanted, held), stat, message)
+    if (present(version)) version = held
+  end subroutine
+
+  subroutine release_in(handle, name, stat, message)
+    type(c_ptr), intent(in) :: handle
+    character(len=*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    call report(c_release_version(handle, name, len(name, c_size_t)), stat, message)
+  end subroutine
+
+  subroutine holds_of(handle, holds, stat, message)
+    type(c_ptr), intent(in) :: handle
+    type(icecore_hold), allocatable, intent(out) :: holds(:)
+    integer, intent(out), optional :: stat
+    character(len=*), intent(inout), optional :: message
+    type(c_ptr) :: all
+    type(hold_c), pointer :: each
+    integer(c_int) :: code
+    integer :: i
+
+    code = c_held_versions(handle, all)
+    call report(code, stat, message)
+    if (code /= ICECORE_OK) return
+    allocate (holds(c_holds_count(all)))
+    do i = 1, size(holds)
+      call c_f_pointer(c_holds_next(all), each)
+      call copy_text(each%name, holds(i)%name)
+      holds(i)%version = each%version
+      holds(i)%created_ns = each%created_ns
+    end do
+    call c_holds_close(all)
+  end subroutine
 
   subroutine forget_in(handle, key, prefix, keys, prefixes, note, told, stat, message)
     type(c_ptr), intent(in) :: handle

@@ -281,16 +281,11 @@ int icecore_cluster_fence(icecore_cluster* cluster);
 /* Afterwards all ranks see all that any rank wrote before (collective). level: enum icecore_barrier_level. */
 int icecore_cluster_barrier(icecore_cluster* cluster, int level);
 
-/* Packs the stores of all ranks while threads go on to read and write (collective; cluster::compact() says more).
- * `whole`, `dry_run` (not 0: only counts) and `level` (0, or that of zstd, 1 to 19) must be the same on all ranks; the
- * other arguments are as for icecore_compact_open(). The report, which may be NULL, has the sums of all ranks. */
-int icecore_cluster_compact(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
-                            uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
+/* Packs the stores of all ranks while threads go on to read and write, as icecore_compact_open() (collective;
+ * cluster::compact() says more). `whole`, `dry_run`, `only_if_expiring` and `compression_level` must be the same on all
+ * ranks; all is merged at once. The report, which may be NULL, has the sums of all ranks. */
+int icecore_cluster_compact(icecore_cluster* cluster, const icecore_compaction_options* how,
                             icecore_compaction_report* report);
-/* The same, but nothing is packed unless versions expire (icecore_expire()). */
-int icecore_cluster_expire(icecore_cluster* cluster, int whole, int dry_run, unsigned threads, int level,
-                           uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
-                           icecore_compaction_report* report);
 /* Which closed versions icecore_cluster_compact() keeps, by the tags of the cluster, on all ranks alike: reading the
  * others is ICECORE_VERSION_EXPIRED from then on. As icecore_set_retention(); both are collective. */
 int icecore_cluster_set_retention(icecore_cluster* cluster, const icecore_retention* retention);

@@ -115,40 +115,44 @@ typedef struct icecore_compaction_report {
   uint64_t writers_stopped_us; /* microseconds in which icecore_compact_open() stopped writers, at its end */
 } icecore_compaction_report;
 
+/* How a store is packed; compaction.hpp says more of each. */
+typedef struct icecore_compaction_options {
+  size_t struct_size;
+  int whole;                 /* not 0: what is packed already is packed once more, so that there is one stratum */
+  int dry_run;               /* not 0: only counts what would be packed, and what would go */
+  int only_if_expiring;      /* not 0: packs only if versions expire */
+  unsigned threads;          /* 0 (default): as many as there are cores */
+  int compression_level;     /* of zstd, 1 to 19, for what is packed now; 0 (default): it is not compressed */
+  uint64_t bytes_per_second; /* written at most, on average; 0 (default): no limit */
+  /* Of packed records, about: a larger merge of strata is done by ranges of keys with so many, each by a durable change
+   * of its own. So it takes little more space than that on the way, and goes on where a crash or an error cut it off.
+   * 0 (default): an eighth, if the store has a retention or more than 4 GiB are merged; else all at once. */
+  uint64_t bytes_at_once;
+  icecore_progress_function on_progress; /* NULL: no progress reports */
+  void* progress_context;
+} icecore_compaction_options;
+
+/* Fills in the defaults. struct_size: sizeof(icecore_compaction_options). */
+void icecore_compaction_options_init(icecore_compaction_options* how, size_t struct_size);
+
 /* Packs the versions of the store at `path`: they lie side by side in the order of keys then, and take a fraction of
  * the space. Every version shows what it did; of several writes of a key in one version the last one stays. Nobody may
- * have the store open: ICECORE_LOCKED. `options` as for icecore_open(), or NULL; access and creation do not
- * count, and shared_as must be NULL. `whole`, if not 0, packs once more what is packed already, so that there is one
- * stratum. `threads`, 0: as many as there are cores. on_progress may be NULL. `report` may be NULL; else the caller
- * sets report->struct_size to sizeof(icecore_compaction_report). A crash leaves the store as it was before or as it is
- * afterwards, and an error as it was. compaction.hpp has the costs. */
-int icecore_compact(const char* path, const icecore_options* options, int whole, unsigned threads,
-                    icecore_progress_function on_progress, void* progress_context, icecore_compaction_report* report);
+ * have the store open: ICECORE_LOCKED. `options` as for icecore_open(), or NULL; access and creation do not count, and
+ * shared_as must be NULL. how: NULL for the defaults; a dry run opens the store for reading, and bytes_after is about
+ * what would be left. `report` may be NULL; else the caller sets report->struct_size to
+ * sizeof(icecore_compaction_report). A crash leaves the store as it was before or as it is afterwards, and an error as
+ * it was; a compaction by ranges keeps what it has done. What is compressed is inflated when it is read
+ * (block_cache_bytes of icecore_options). compaction.hpp has the costs. */
+int icecore_compact(const char* path, const icecore_options* options, const icecore_compaction_options* how,
+                    icecore_compaction_report* report);
 /* The same for a store that this process has open, while threads go on to read and write: store.hpp says what stays
- * valid, and when space is given back. `level`: 0, or that of zstd, 1 to 19. `bytes_per_second`: written at most, on
- * average; 0: no limit. ICECORE_INVALID_ARGUMENT in a process that is attached. */
-int icecore_compact_open(icecore_store* store, int whole, unsigned threads, int level, uint64_t bytes_per_second,
-                         icecore_progress_function on_progress, void* progress_context,
+ * valid, and when space is given back. ICECORE_INVALID_ARGUMENT in a process that is attached. */
+int icecore_compact_open(icecore_store* store, const icecore_compaction_options* how,
                          icecore_compaction_report* report);
 /* Automatic compaction (icecore_options.compaction) rests until it is resumed. ICECORE_READ_ONLY;
  * ICECORE_INVALID_ARGUMENT in a process that is attached. */
 int icecore_pause_compaction(icecore_store* store);
 int icecore_resume_compaction(icecore_store* store);
-/* Only counts what icecore_compact() would pack, and what would go; bytes_after is about what would be left. The store,
- * which is opened for reading, stays as it is. */
-int icecore_compact_dry_run(const char* path, const icecore_options* options, int whole, unsigned threads,
-                            icecore_compaction_report* report);
-
-/* As icecore_compact() and icecore_compact_open(), but packs only if versions expire, or have expired and strata that
- * are packed once more may have records of theirs; else nothing is packed, and a store that is closed stays as it is.
- * `level`: 0, or that of zstd, 1 to 19. `dry_run`, if not 0, only counts: the closed store is opened for reading then.
- */
-int icecore_expire(const char* path, const icecore_options* options, int whole, int dry_run, unsigned threads,
-                   int level, icecore_progress_function on_progress, void* progress_context,
-                   icecore_compaction_report* report);
-int icecore_expire_open(icecore_store* store, int whole, int dry_run, unsigned threads, int level,
-                        uint64_t bytes_per_second, icecore_progress_function on_progress, void* progress_context,
-                        icecore_compaction_report* report);
 
 /* Which closed versions stay when the store is compacted: those that any field wants; all, if none wants any. The
  * newest one, and what kept queries, feeds and holds need, always stay. retention.hpp says more. */
@@ -205,12 +209,6 @@ typedef struct icecore_forget_report {
  * NULL. ICECORE_KEY_TOO_LONG; ICECORE_INVALID_ARGUMENT if nothing is named. */
 int icecore_forget(icecore_store* store, const icecore_bytes* keys, size_t key_count, const icecore_bytes* prefixes,
                    size_t prefix_count, const void* note, size_t note_size, icecore_forget_report* report);
-
-/* The same, and what is packed is compressed by zstd; `level` from 1 to 19, 3 as a rule. It is inflated when it is read
- * (block_cache_bytes of icecore_options). */
-int icecore_compact_compressed(const char* path, const icecore_options* options, int whole, unsigned threads, int level,
-                               icecore_progress_function on_progress, void* progress_context,
-                               icecore_compaction_report* report);
 
 #ifdef __cplusplus
 }

@@ -42,15 +42,18 @@ void a_packed_store_shows_what_it_did(void) {
   OK(icecore_stats(store, &before));
   CHECK(before.strata == 0 && before.packed_keys == 0 && before.packed_records == 0 && before.packed_bytes == 0);
   icecore_compaction_report report = {.struct_size = sizeof report, .records = 7};
-  FAILS(ICECORE_LOCKED, icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  FAILS(ICECORE_LOCKED, icecore_compact(path, NULL, NULL, &report));
   CHECK(report.records == 0);
   OK(icecore_close(store));
 
-  OK(icecore_compact(path, NULL, 0, 1, NULL, NULL, &report));
+  icecore_compaction_options how;
+  icecore_compaction_options_init(&how, sizeof how);
+  how.threads = 1;
+  OK(icecore_compact(path, NULL, &how, &report));
   CHECK(report.packed == 1 && report.keys == 1000 && report.records == before.records && report.strata == 1);
   CHECK(report.up_to == 2 && report.bytes_written > 0 && report.bytes_after > 0 && report.bytes_before > 0);
   CHECK(report.struct_size == sizeof report);
-  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  OK(icecore_compact(path, NULL, NULL, &report));
   CHECK(report.packed == 0 && report.keys == 0 && report.records == 0 && report.strata == 1 && report.up_to == 2);
 
   OK(icecore_open(path, NULL, &store));
@@ -80,8 +83,10 @@ void a_packed_store_shows_what_it_did(void) {
   OK(icecore_close(store));
 
   /* The large stratum stays as it is, unless the whole store is to be packed. */
-  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, NULL));
-  OK(icecore_compact(path, NULL, 1, 2, NULL, NULL, &report));
+  OK(icecore_compact(path, NULL, NULL, NULL));
+  how.whole = 1;
+  how.threads = 2;
+  OK(icecore_compact(path, NULL, &how, &report));
   CHECK(report.packed == 1 && report.strata == 1 && report.records == before.records + 1 && report.keys == 1000);
   OK(icecore_open(path, NULL, &store));
   check_filled(store);
@@ -93,12 +98,12 @@ void packing_tells_its_progress_and_takes_options(void) {
   char path[4096];
   snprintf(path, sizeof path, "%s", fresh_path("progress.ice"));
   icecore_compaction_report report = {.struct_size = sizeof report};
-  FAILS(ICECORE_NO_SUCH_STORE, icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  FAILS(ICECORE_NO_SUCH_STORE, icecore_compact(path, NULL, NULL, &report));
   icecore_options options;
   icecore_options_init(&options, sizeof options);
   options.access = ICECORE_ACCESS_READ_ONLY; /* neither this nor creation says how packing opens */
   options.creation = ICECORE_CREATE_NEW;
-  FAILS(ICECORE_NO_SUCH_STORE, icecore_compact(path, &options, 0, 0, NULL, NULL, &report));
+  FAILS(ICECORE_NO_SUCH_STORE, icecore_compact(path, &options, NULL, &report));
   options.access = ICECORE_ACCESS_READ_WRITE;
   icecore_store* store;
   OK(icecore_open(path, &options, &store));
@@ -106,23 +111,25 @@ void packing_tells_its_progress_and_takes_options(void) {
   OK(icecore_close(store));
   options.access = ICECORE_ACCESS_READ_ONLY;
   int calls = 0;
-  OK(icecore_compact(path, &options, 0, 1, count_progress, &calls, &report));
+  icecore_compaction_options how = {
+      .struct_size = sizeof how, .threads = 1, .on_progress = count_progress, .progress_context = &calls};
+  OK(icecore_compact(path, &options, &how, &report));
   CHECK(calls > 0 && report.records == 200000);
 
   options.durability = 9;
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, &options, 0, 0, NULL, NULL, &report));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, &options, NULL, &report));
   CHECK(report.records == 0 && strstr(icecore_last_error_message(), "icecore_compact") != NULL);
   icecore_options_init(&options, sizeof options);
   options.shared_as = fresh_path("common");
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, &options, 0, 0, NULL, NULL, &report));
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(NULL, NULL, 0, 0, NULL, NULL, &report));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, &options, NULL, &report));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(NULL, NULL, NULL, &report));
   report.struct_size = 3;
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(path, NULL, NULL, &report));
 
   /* An older program knows the beginning of the report alone. */
   memset(&report, 0x7f, sizeof report);
   report.struct_size = 2 * sizeof(size_t);
-  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  OK(icecore_compact(path, NULL, NULL, &report));
   CHECK(report.packed == 0 && report.keys == 0x7f7f7f7f7f7f7f7fU);
 }
 
@@ -137,13 +144,16 @@ void an_open_store_is_packed(void) {
   fill(store);
   OK(icecore_pause_compaction(store));
   icecore_compaction_report report = {.struct_size = sizeof report};
-  OK(icecore_compact_open(store, 0, 1, 3, 0, NULL, NULL, &report));
+  icecore_compaction_options how = {.struct_size = sizeof how, .threads = 1, .compression_level = 3};
+  OK(icecore_compact_open(store, &how, &report));
   CHECK(report.packed == 1 && report.records > 0 && report.strata == 1 && report.erased == 1);
   CHECK(value_at_is(store, 1, 2, "second"));
   OK(icecore_resume_compaction(store));
-  OK(icecore_compact_open(store, 0, 0, 0, 0, NULL, NULL, NULL));
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact_open(store, 0, 0, 99, 0, NULL, NULL, &report));
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact_open(NULL, 0, 0, 0, 0, NULL, NULL, &report));
+  OK(icecore_compact_open(store, NULL, NULL));
+  how.compression_level = 99;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact_open(store, &how, &report));
+  CHECK(strstr(icecore_last_error_message(), "compression_level") != NULL && report.records == 0);
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact_open(NULL, NULL, &report));
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_pause_compaction(NULL));
   icecore_store* reader;
   options.access = ICECORE_ACCESS_READ_ONLY;
@@ -177,10 +187,11 @@ void a_store_keeps_the_versions_that_its_retention_says(void) {
   OK(icecore_close(store));
 
   icecore_compaction_report told = {.struct_size = sizeof told};
-  OK(icecore_compact_dry_run(path, NULL, 0, 0, &told));
+  const icecore_compaction_options counts = {.struct_size = sizeof counts, .dry_run = 1};
+  OK(icecore_compact(path, NULL, &counts, &told));
   CHECK(told.packed == 0 && told.versions_expired == 1 && told.records_dropped > 0);
   icecore_compaction_report report = {.struct_size = sizeof report};
-  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  OK(icecore_compact(path, NULL, NULL, &report));
   CHECK(report.packed == 1 && report.versions_expired == 1 && report.records_dropped == told.records_dropped);
   CHECK(report.erased == 1);
 
@@ -225,7 +236,7 @@ void a_version_that_is_held_does_not_expire(void) {
   OK(icecore_close(store));
 
   icecore_compaction_report report = {.struct_size = sizeof report};
-  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  OK(icecore_compact(path, NULL, NULL, &report));
   CHECK(report.packed == 1 && report.versions_expired == 0);
   OK(icecore_open(path, NULL, &store));
   check_filled(store);
@@ -248,7 +259,7 @@ void a_version_that_is_held_does_not_expire(void) {
   OK(icecore_repair(path, fresh_path("repaired.ice"), NULL, NULL, &repaired));
   CHECK(repaired->holds == 1 && repaired->queries == 0);
   icecore_repair_report_free(repaired);
-  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, &report));
+  OK(icecore_compact(path, NULL, NULL, &report));
   CHECK(report.packed == 1 && report.versions_expired == 1);
 }
 
@@ -259,33 +270,81 @@ void a_store_is_packed_only_if_versions_expire(void) {
   OK(icecore_open(path, NULL, &store));
   fill(store);
   icecore_compaction_report report = {.struct_size = sizeof report};
-  OK(icecore_expire_open(store, 0, 0, 1, 0, 0, NULL, NULL, &report));
+  icecore_compaction_options how = {.struct_size = sizeof how, .only_if_expiring = 1, .threads = 1};
+  OK(icecore_compact_open(store, &how, &report));
   CHECK(report.packed == 0 && report.strata == 0);
   OK(icecore_tag_now(store, NULL));
   OK(icecore_close(store));
-  OK(icecore_expire(path, NULL, 0, 0, 1, 0, NULL, NULL, &report));
+  OK(icecore_compact(path, NULL, &how, &report));
   CHECK(report.packed == 0);
   OK(icecore_open(path, NULL, &store));
   icecore_retention kept = {.struct_size = sizeof kept, .newest = 1};
   OK(icecore_set_retention(store, &kept));
-  OK(icecore_expire_open(store, 0, 1, 1, 0, 0, NULL, NULL, &report));
+  how.dry_run = 1;
+  OK(icecore_compact_open(store, &how, &report));
   CHECK(report.packed == 0 && report.versions_expired > 0);
   OK(icecore_close(store));
   icecore_compaction_report told = {.struct_size = sizeof told};
-  OK(icecore_expire(path, NULL, 0, 1, 1, 0, NULL, NULL, &told));
+  OK(icecore_compact(path, NULL, &how, &told));
   CHECK(told.packed == 0 && told.versions_expired == report.versions_expired);
   int calls = 0;
-  OK(icecore_expire(path, NULL, 1, 0, 1, 3, count_progress, &calls, &report));
+  how = (icecore_compaction_options){.struct_size = sizeof how,
+                                     .whole = 1,
+                                     .only_if_expiring = 1,
+                                     .threads = 1,
+                                     .compression_level = 3,
+                                     .on_progress = count_progress,
+                                     .progress_context = &calls};
+  OK(icecore_compact(path, NULL, &how, &report));
   CHECK(report.packed == 1 && report.versions_expired == told.versions_expired && report.records_dropped > 0);
+  CHECK(calls > 0);
   OK(icecore_open(path, NULL, &store));
+  icecore_statistics packed = {.struct_size = sizeof packed};
+  OK(icecore_stats(store, &packed));
+  CHECK(packed.format_major == 5);
   OK(icecore_tag_now(store, NULL));
-  OK(icecore_expire_open(store, 0, 0, 1, 3, 0, NULL, NULL, &report));
+  OK(icecore_compact_open(store, &how, &report));
   CHECK(report.packed == 1 && report.versions_expired == 1);
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_expire_open(NULL, 0, 0, 1, 0, 0, NULL, NULL, NULL));
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_expire_open(store, 0, 0, 1, 99, 0, NULL, NULL, NULL));
-  CHECK(strstr(icecore_last_error_message(), "compression_level") != NULL);
   OK(icecore_close(store));
-  FAILS(ICECORE_INVALID_ARGUMENT, icecore_expire(NULL, NULL, 0, 0, 1, 0, NULL, NULL, NULL));
+}
+
+/* How much it writes, of a packed store of which a tenth was written anew. */
+static uint64_t written_by(const icecore_compaction_options* how) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s", fresh_path("ranges.ice"));
+  char value[200];
+  memset(value, 'v', sizeof value);
+  icecore_store* store;
+  OK(icecore_open(path, NULL, &store));
+  for (int i = 0; i < 1000; ++i) OK(icecore_insert(store, &i, sizeof i, value, sizeof value, NULL));
+  OK(icecore_close(store));
+  const icecore_compaction_options small = {.struct_size = sizeof small, .threads = 1, .bytes_at_once = 16384};
+  OK(icecore_compact(path, NULL, &small, NULL));
+  OK(icecore_open(path, NULL, &store));
+  for (int i = 0; i < 1000; i += 10) OK(icecore_insert(store, &i, sizeof i, value, sizeof value, NULL));
+  OK(icecore_close(store));
+  icecore_compaction_report report = {.struct_size = sizeof report};
+  OK(icecore_compact(path, NULL, how, &report));
+  CHECK(report.packed == 1 && report.strata == 1);
+  return report.bytes_written;
+}
+
+void a_store_is_packed_by_ranges(void) {
+  icecore_compaction_options how;
+  memset(&how, 0x7f, sizeof how);
+  icecore_compaction_options_init(&how, sizeof how);
+  CHECK(how.bytes_at_once == 0 && how.threads == 0 && how.whole == 0 && how.on_progress == NULL);
+  how.whole = 1;
+  how.threads = 1;
+  const uint64_t at_once = written_by(&how);
+  how.bytes_at_once = 16384;
+  /* what was not packed yet is written twice */
+  CHECK(written_by(&how) > at_once + 100 * 200);
+  /* an older program knows the beginning of the structure alone */
+  how.struct_size = offsetof(icecore_compaction_options, bytes_at_once);
+  CHECK(written_by(&how) == at_once);
+  how.struct_size = 3;
+  FAILS(ICECORE_INVALID_ARGUMENT, icecore_compact(fresh_path("none.ice"), NULL, &how, NULL));
 }
 
 void forgotten_keys_are_in_no_version(void) {
@@ -308,7 +367,7 @@ void forgotten_keys_are_in_no_version(void) {
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_forget(store, NULL, 0, NULL, 0, NULL, 0, NULL));
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_forget(store, NULL, 1, NULL, 0, NULL, 0, NULL));
   OK(icecore_close(store));
-  OK(icecore_compact(path, NULL, 0, 0, NULL, NULL, NULL));
+  OK(icecore_compact(path, NULL, NULL, NULL));
   OK(icecore_open(path, NULL, &store));
   OK(icecore_find_at(store, TEXT("user/1"), 1, &value));
   CHECK(value_is(&value, NULL));

@@ -50,6 +50,7 @@ static const struct {
     TEST(a_store_keeps_the_versions_that_its_retention_says),
     TEST(a_version_that_is_held_does_not_expire),
     TEST(a_store_is_packed_only_if_versions_expire),
+    TEST(a_store_is_packed_by_ranges),
     TEST(forgotten_keys_are_in_no_version),
     TEST(packing_tells_its_progress_and_takes_options),
     TEST(snapshots_are_found_by_version_tag_and_time),

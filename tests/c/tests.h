@@ -23,6 +23,7 @@ void an_open_store_is_packed(void);
 void a_store_keeps_the_versions_that_its_retention_says(void);
 void a_version_that_is_held_does_not_expire(void);
 void a_store_is_packed_only_if_versions_expire(void);
+void a_store_is_packed_by_ranges(void);
 void forgotten_keys_are_in_no_version(void);
 void packing_tells_its_progress_and_takes_options(void);
 void snapshots_are_found_by_version_tag_and_time(void);

@@ -1,5 +1,6 @@
 """Manual pages and what shells complete: made from what --help says, installed, and used as a shell uses them."""
 
+import contextlib
 import os
 import pty
 import re
@@ -104,6 +105,7 @@ def fish(share, environment, line, cwd=None):
 def test_shells_offer_verbs_options_values_files_and_tags(shell, share, environment, tmp_path):
     needs(shell.__name__)
     filled(str(tmp_path / "model.ice"), {b"key": b"value"}, tags=[tag(1, "epoch-1")])
+    run("hold", tmp_path / "model.ice", "paper")
     os.mkdir(tmp_path / "folder")
 
     def offered(line):
@@ -126,6 +128,10 @@ def test_shells_offer_verbs_options_values_files_and_tags(shell, share, environm
     assert offered("icecore diff model.ice e") == ["epoch-1"]
     assert offered("icecore diff model.ice latest e") == ["epoch-1"]
     assert [name.rstrip("/") for name in offered("icecore checkout model.ice f")] == ["folder"]
+    assert offered("icecore hold model.ice paper --at ") == ["epoch-1", "latest"]
+    assert offered("icecore release model.ice ") == ["paper"]
+    assert offered("icecore release model.ice pa") == ["paper"]
+    assert offered("icecore release model.ice la") == []
     assert offered("icecore completion z") == ["zsh"]
     for words in all_verbs():
         wanted = [option for option in options_of(words) if option.startswith("--")]
@@ -136,16 +142,21 @@ def test_shells_offer_verbs_options_values_files_and_tags(shell, share, environm
 def test_zsh_completes_what_is_typed(share, environment, tmp_path):
     needs("zsh")
     filled(str(tmp_path / "model.ice"), {b"key": b"value"}, tags=[tag(1, "epoch-1")])
+    run("hold", tmp_path / "model.ice", "paper")
     parent, child = pty.openpty()
-    with subprocess.Popen(
-        ["zsh", "-f", "-i"],
-        stdin=child,
-        stdout=child,
-        stderr=child,
-        env=environment,
-        cwd=tmp_path,
-        start_new_session=True,
-    ) as shell:
+    with (
+        subprocess.Popen(
+            ["zsh", "-f", "-i"],
+            stdin=child,
+            stdout=child,
+            stderr=child,
+            env=environment,
+            cwd=tmp_path,
+            start_new_session=True,
+        ) as shell,
+        contextlib.ExitStack() as ends,
+    ):
+        ends.callback(shell.kill)  # also where the test fails
         os.close(child)
 
         def until(wanted):
@@ -166,6 +177,7 @@ def test_zsh_completes_what_is_typed(share, environment, tmp_path):
             (b"icecore query start --ke\t", b"--keep "),
             (b"icecore scan mod\t", b"model.ice "),
             (b"icecore get model.ice key --at ep\t", b"epoch-1 "),
+            (b"icecore release model.ice pa\t", b"paper "),
             (b"icecore put --durability oper\t", b"operation "),
         ):
             os.write(parent, typed)
@@ -185,11 +197,15 @@ def test_completion_prints_what_is_installed(share):
         assert run("completion", shell).stdout == (share / path).read_bytes()
 
 
-def test_tags_that_a_shell_could_misread_are_not_offered(store):
+def test_names_that_a_shell_could_misread_are_not_offered(store):
     names = ["plain", "with space", "$(rm -rf .)", "a;b", "x/y"]
     filled(store, {b"k": b"v"}, clock=9, tags=[tag(n, name) for n, name in enumerate(names, 1)])
+    for n, name in enumerate(names, 1):
+        run("hold", store, "held-" + name, "--at", str(n))
     assert run("completion", "tags", store).stdout == b"plain\nx/y\n"
-    assert b"STORE is missing" in run("completion", "tags", code=2).stderr
+    assert run("completion", "holds", store).stdout == b"held-plain\nheld-x/y\n"
+    for what in ("tags", "holds"):
+        assert f"completion {what}: STORE is missing".encode() in run("completion", what, code=2).stderr
 
 
 def test_cmake_installs_them(share, tmp_path):

@@ -204,7 +204,8 @@ def test_a_held_version_stays_until_it_is_released(filled, tmp_path):
     assert said("release", filled, "paper") == ""
     assert lines("release", filled, "now", "-o", "json") == [{"name": "now", "released": True}]
     assert b"no hold is named 'paper'" in run("release", filled, "paper", code=11).stderr
-    assert "1 versions have expired" in said("expire", filled)
+    assert ": 1 version would expire, and " in said("expire", filled, "--dry-run")
+    assert ": 1 version has expired; " in said("expire", filled)
     assert b"version 2 has expired" in run("get", filled, "all", "--at", "2", code=11).stderr
 
 

@@ -26,6 +26,8 @@ program store_test
   case ('what_is_not_open_says_so'); call what_is_not_open_says_so()
   case ('objects_outlive_their_store'); call objects_outlive_their_store()
   case ('versions_that_are_not_kept_expire'); call versions_that_are_not_kept_expire()
+  case ('a_version_that_is_held_does_not_expire'); call a_version_that_is_held_does_not_expire()
+  case ('a_store_is_packed_by_ranges'); call a_store_is_packed_by_ranges()
   case ('what_is_forgotten_is_in_no_version'); call what_is_forgotten_is_in_no_version()
   case ('what_cannot_be_kept_or_packed_says_why'); call what_cannot_be_kept_or_packed_says_why()
   case ('an_error_that_nobody_asks_for_ends_the_program'); call an_error_that_nobody_asks_for_ends_the_program()
@@ -438,6 +440,104 @@ contains
     call icecore_compact(path, told, whole=.true.)
     call expect(told%packed, 'whole packs once more what is compressed')
   end subroutine
+
+  subroutine a_version_that_is_held_does_not_expire()
+    type(icecore_store) :: store
+    type(icecore_snapshot) :: then
+    type(icecore_hold), allocatable :: all(:)
+    type(icecore_compaction_report) :: told
+    character(len=:), allocatable :: value
+    character(len=500) :: message
+    integer(icecore_version) :: version
+    integer :: i, stat
+    call store%open(path)
+    call store%holds(all)
+    call expect(allocated(all) .and. size(all) == 0, 'none is held')
+    do i = 1, 5
+      call store%insert('key', achar(iachar('0') + i))
+      call store%tag()
+    end do
+    call store%insert('key', 'open')
+    call store%hold('now', version=version)
+    call expect(version == 6 .and. store%clock() == 7, 'the open version is closed and held')
+    call store%hold('a paper ', at=2_int64)
+    call store%set_retention(icecore_retention(newest=1))
+    call store%holds(all)
+    call expect(size(all) == 2, 'two are held')
+    call expect(all(1)%name == 'a paper ' .and. len(all(1)%name) == 8 .and. all(1)%version == 2, 'by version')
+    call expect(all(2)%name == 'now' .and. all(2)%version == 6 .and. all(2)%created_ns > 0, 'the second one')
+    call store%hold('now', at=3_int64, version=version, stat=stat, message=message)
+    call expect(stat == ICECORE_QUERY_EXISTS .and. index(message, 'now') > 0 .and. version == 0, 'the name is taken')
+    call store%hold('later', at=99_int64, stat=stat)
+    call expect(stat == ICECORE_VERSION_NOT_CLOSED, 'a version to come')
+    call store%hold('later', at=-1_int64, stat=stat)
+    call expect(stat == ICECORE_INVALID_ARGUMENT, 'a negative version')
+    call store%hold('', stat=stat)
+    call expect(stat == ICECORE_INVALID_ARGUMENT, 'an empty name')
+    call store%release('a paper', stat=stat)
+    call expect(stat == ICECORE_NO_SUCH_QUERY, 'trailing blanks of names count')
+    call store%close()
+    call icecore_compact(path, told)
+    call expect(told%packed .and. told%versions_expired == 4, 'all expire but those that are held')
+    call store%open(path)
+    call store%at(then, version=2_int64)
+    call then%find('key', value)
+    call expect(value == '2', 'what is held is there')
+    call then%close()
+    call store%release('a paper ')
+    call store%holds(all)
+    call expect(size(all) == 1 .and. all(1)%name == 'now', 'one is left')
+    call store%close()
+    call icecore_compact(path, told)
+    call expect(told%versions_expired == 1, 'what was released expires')
+    call store%hold('now', stat=stat)
+    call expect(stat == ICECORE_CLOSED, 'no store to hold')
+    call store%release('now', stat=stat)
+    call expect(stat == ICECORE_CLOSED, 'no store to release')
+    call store%holds(all, stat=stat)
+    call expect(stat == ICECORE_CLOSED .and. .not. allocated(all), 'no store that holds')
+  end subroutine
+
+  subroutine a_store_is_packed_by_ranges()
+    integer(int64) :: at_once
+    integer :: stat
+    at_once = written_by(0_int64)
+    call expect(written_by(16384_int64) > at_once + 100 * 200, 'what was not packed yet is written twice')
+    call icecore_compact(path, bytes_at_once=-1_int64, stat=stat)
+    call expect(stat == ICECORE_INVALID_ARGUMENT, 'bytes at once')
+    call icecore_compact(path, bytes_per_second=-1_int64, stat=stat)
+    call expect(stat == ICECORE_INVALID_ARGUMENT, 'bytes per second')
+  end subroutine
+
+  ! What a compaction writes of a packed store of which a tenth was written anew.
+  integer(int64) function written_by(bytes_at_once) result(bytes)
+    integer(int64), intent(in) :: bytes_at_once
+    type(icecore_store) :: store
+    type(icecore_compaction_report) :: told
+    integer :: i, unit
+    open (newunit=unit, file=path)
+    close (unit, status='delete')
+    call store%open(path)
+    do i = 1, 1000
+      call store%insert(key_of(i), repeat('v', 200))
+    end do
+    call store%close()
+    call icecore_compact(path, threads=1, bytes_at_once=16384_int64)
+    call store%open(path)
+    do i = 1, 1000, 10
+      call store%insert(key_of(i), repeat('v', 200))
+    end do
+    call store%close()
+    call icecore_compact(path, told, whole=.true., threads=1, bytes_at_once=bytes_at_once, &
+                         bytes_per_second=2_int64**40)
+    call expect(told%packed .and. told%strata == 1, 'it is packed')
+    bytes = told%bytes_written
+  end function
+
+  character(len=4) function key_of(i)
+    integer, intent(in) :: i
+    write (key_of, '(i4.4)') i
+  end function
 
   subroutine what_is_forgotten_is_in_no_version()
     type(icecore_store) :: store

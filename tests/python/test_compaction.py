@@ -285,6 +285,39 @@ def test_an_open_store_is_packed_while_a_thread_writes(path):
             store.compact(compression_level=0)
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_store_is_packed_by_ranges(tmp_path, is_open):
+    def written_by(name, **how):
+        """How much a compaction writes of a packed store of which a tenth was written anew."""
+        at = tmp_path / name
+        with open_store(at) as store:
+            store.update({f"{i:04}": "v" * 200 for i in range(1_000)})
+        icecore.compact(at, threads=1, bytes_at_once=16_384)
+        with open_store(at) as store:
+            store.update({f"{i:04}": "w" * 200 for i in range(0, 1_000, 10)})
+            if is_open:
+                report = store.compact(whole=True, threads=1, bytes_per_second=2**40, **how)
+        if not is_open:
+            report = icecore.compact(at, whole=True, threads=1, bytes_per_second=2**40, **how)
+        with open_store(at, "r") as store:
+            assert store["0000"] == b"w" * 200 and store["0001"] == b"v" * 200
+        assert report and report.strata == 1
+        return report.bytes_written
+
+    # what was not packed yet is written twice
+    assert written_by("ranges.ice", bytes_at_once=16_384) > written_by("at once.ice") + 100 * 200
+    assert written_by("zero.ice", bytes_at_once=0) == written_by("none.ice")
+
+
+@pytest.mark.parametrize("name", ["bytes_at_once", "bytes_per_second"])
+def test_a_number_of_bytes_is_none_below_zero(trained, name):
+    for call in (lambda how: icecore.compact(trained, **how), lambda how: open_store(trained).compact(**how)):
+        with pytest.raises(icecore.InvalidArgumentError, match=f"{name} must be 0 or more, not -1"):
+            call({name: -1})
+        with pytest.raises(TypeError, match=f"{name} must be an int, not float"):
+            call({name: 1.5})
+
+
 def test_a_store_packs_itself_when_enough_was_written(path):
     with open_store(path, durability="none", compaction="automatic", compaction_young_bytes=100_000) as store:
         store.pause_compaction()

@@ -58,6 +58,13 @@ compaction_options by_ranges(std::uint64_t bytes, std::function<void()> at_each_
   return how;
 }
 
+/// One that is cut off at the end of this change, counted from 1.
+compaction_options cut_off_at(int change) {
+  return by_ranges(4096, [left = change]() mutable {
+    if (--left == 0) throw cut_off();
+  });
+}
+
 class CompactionByRanges : public ::testing::TestWithParam<setting> {
  protected:
   scratch folder_{GetParam().where};
@@ -130,13 +137,7 @@ TEST_P(CompactionByRanges, that_is_cut_off_goes_on_where_it_was) {
     written_at_once = compact(copy, how, by_ranges(4096)).bytes_written;
   }
   std::uint32_t before = manifest_now().number;
-  int ends = 0;
-  EXPECT_THROW(static_cast<void>(compact(path_, opening(),
-                                         by_ranges(4096,
-                                                   [&] {
-                                                     if (++ends == 4) throw cut_off();
-                                                   }))),
-               cut_off);
+  EXPECT_THROW(static_cast<void>(compact(path_, opening(), cut_off_at(4))), cut_off);
   m.pack();
   EXPECT_EQ(manifest_now().number, before + 3);
   EXPECT_TRUE(detail::is_unfinished(manifest_now()));
@@ -192,12 +193,7 @@ TEST_P(CompactionByRanges, of_an_open_store_that_is_cut_off_goes_on_by_any_later
   make_two_strata(m);
   {
     store s(path_, opening());
-    int ends = 0;
-    EXPECT_THROW(static_cast<void>(s.compact(by_ranges(4096,
-                                                       [&] {
-                                                         if (++ends == 3) throw cut_off();
-                                                       }))),
-                 cut_off);
+    EXPECT_THROW(static_cast<void>(s.compact(cut_off_at(3))), cut_off);
     m.pack();
     EXPECT_TRUE(detail::is_unfinished(s.core().packing()));
     compare_everything(s, m, 5);
@@ -226,13 +222,7 @@ TEST_P(CompactionByRanges, drops_what_no_kept_version_shows) {
     m.kept = {.newest = 2};
     s.set_retention(m.kept);
   }
-  int ends = 0;
-  EXPECT_THROW(static_cast<void>(compact(path_, opening(),
-                                         by_ranges(4096,
-                                                   [&] {
-                                                     if (++ends == 4) throw cut_off();
-                                                   }))),
-               cut_off);
+  EXPECT_THROW(static_cast<void>(compact(path_, opening(), cut_off_at(4))), cut_off);
   m.expire();
   m.pack();
   expect_sound(m);
@@ -252,13 +242,7 @@ TEST_P(CompactionByRanges, drops_what_no_kept_version_shows) {
 TEST_P(CompactionByRanges, forgets_keys_while_another_one_is_unfinished) {
   model m;
   make_two_strata(m);
-  int ends = 0;
-  EXPECT_THROW(static_cast<void>(compact(path_, opening(),
-                                         by_ranges(4096,
-                                                   [&] {
-                                                     if (++ends == 3) throw cut_off();
-                                                   }))),
-               cut_off);
+  EXPECT_THROW(static_cast<void>(compact(path_, opening(), cut_off_at(3))), cut_off);
   {
     store s(path_, opening());
     s.insert("SECRET-1", "SECRET");

@@ -16,6 +16,7 @@
 #include "support/process.hpp"
 #include "support/scratch.hpp"
 #include "support/several_files.hpp"
+#include "support/store_in_memory.hpp"
 
 namespace icecore::testing {
 namespace {
@@ -230,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(EverySetting, Forgetting, ::testing::ValuesIn(tmpfs_set
 
 // ---- What else holds keys ----
 
-class ForgettingElsewhere : public ::testing::Test {
+class ForgettingElsewhere : public ::testing::Test, protected store_in_memory {
  protected:
   void expect_no_secret() const {
     const std::string bytes = read_file(path_);
@@ -243,13 +244,6 @@ class ForgettingElsewhere : public ::testing::Test {
     s.insert(secret_key, secret_value);
     s.tag("filled");
   }
-  scratch folder_{place::tmpfs};
-  std::filesystem::path path_ = folder_ / "store.ice";
-  options how_ = [] {
-    options how;
-    how.durability = durability::none;
-    return how;
-  }();
 };
 
 TEST_F(ForgettingElsewhere, drops_kept_queries_and_the_feeds_that_hold_a_key) {

@@ -15,7 +15,7 @@
 namespace icecore::testing {
 namespace {
 
-class HoldOnMedia : public HeldStore {};
+class HoldOnMedia : public ::testing::Test, protected store_in_memory {};
 
 // ---- Forgetting ----
 

@@ -25,7 +25,7 @@ struct policy {
   retention which;
 };
 
-class HeldUnder : public ::testing::TestWithParam<policy> {
+class HeldUnder : public ::testing::TestWithParam<policy>, protected store_in_memory {
  protected:
   static constexpr version last = 30;
   static constexpr version held = 10;  // no policy wants it
@@ -45,14 +45,6 @@ class HeldUnder : public ::testing::TestWithParam<policy> {
     EXPECT_EQ(s.hold_version("paper", held), held);
     s.set_retention(GetParam().which);
   }
-
-  scratch folder_{place::tmpfs};
-  std::filesystem::path path_ = folder_ / "store.ice";
-  options how_ = [] {
-    options how;
-    how.durability = durability::none;
-    return how;
-  }();
 };
 
 TEST_P(HeldUnder, a_held_version_reads_as_before_behind_a_compaction_until_it_is_released) {
@@ -67,7 +59,7 @@ TEST_P(HeldUnder, a_held_version_reads_as_before_behind_a_compaction_until_it_is
     expect_held(s);  // until the next compaction
   }
   const bool others_expire = !GetParam().which.keeps_all();
-  const compaction_report done = compact(path_, how_, {.whole = true});
+  const compaction_report done = pack();
   EXPECT_EQ(done.versions_expired, others_expire ? 1U : 0U);
   const store s(path_, how_);
   EXPECT_TRUE(s.held_versions().empty());
@@ -109,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, HeldUnder,
 
 // ---- One store ----
 
-class Held : public HeldStore {};
+class Held : public ::testing::Test, protected store_in_memory {};
 
 TEST_F(Held, the_present_is_held_if_no_version_is_named) {
   store s(path_, how_);

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -18,6 +21,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +36,7 @@
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/inside.hpp"
+#include "support/process.hpp"
 #include "support/scratch.hpp"
 
 namespace {
@@ -56,13 +62,22 @@ void take_fence() {
   on_their_way.clear();
 }
 
+/// By which processes share a store: on a memory file system.
+constexpr std::string_view common_name = "common";
+[[nodiscard]] bool is_common(int descriptor) noexcept {
+  char path[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t size = readlink(link.c_str(), path, sizeof path);
+  return size > 0 && std::string_view(path, static_cast<std::size_t>(size)).ends_with(common_name);
+}
+
 }  // namespace
 
 extern "C" {
 
 int fstatfs(int descriptor, struct statfs* about) noexcept {
   const auto result = static_cast<int>(syscall(SYS_fstatfs, descriptor, about));
-  if (result == 0) about->f_type = EXT4_SUPER_MAGIC;  // with DAX
+  if (result == 0 && !is_common(descriptor)) about->f_type = EXT4_SUPER_MAGIC;  // with DAX
   return result;
 }
 int fdatasync(int descriptor) {
@@ -255,6 +270,49 @@ TEST_P(OpeningAtOnceFlush, the_end_moves_behind_a_segment_whose_header_is_durabl
     EXPECT_EQ(noted, anchor.used_end[0]);
     EXPECT_EQ(noted & format::stamp_version_mask, link_offset(made.end()));
   }
+}
+
+// A process that shares the store is killed amid the header of a segment that it gives out. Whoever goes on counts it
+// as given out: half a header before the end that is noted would be damage to the opening behind a power cut.
+TEST_P(OpeningAtOnceFlush, the_end_moves_behind_half_a_header_of_a_killed_process_when_that_is_gone) {
+  options first = opening();
+  first.shared_as = folder_ / std::string(common_name);
+  const shared<std::atomic<bool>> is_shared;
+  child other([&] {
+    while (!*is_shared) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    options beside;
+    beside.access = access::attached;
+    beside.shared_as = first.shared_as;
+    const store s(path_, beside);
+    pool& p = s.core().the_pool().first();
+    static_cast<void>(p.allocate(100, format::forget_segment_magic, [&p](const segment& claimed) {
+      p.header_of(claimed.offset).magic = format::forget_segment_magic;
+      ::raise(SIGKILL);
+    }));
+    return 0;
+  });
+  store s(path_, first);
+  s.insert("key", "value");
+  pool& p = s.core().the_pool().first();
+  const auto& anchor = *reinterpret_cast<format::index_anchor*>(p.at(p.roots().read().anchor));
+  const std::uint64_t before = p.used_end();
+  *is_shared = true;
+  ASSERT_EQ(other.wait(), -SIGKILL);
+  ASSERT_EQ(p.header_of(before).magic, format::forget_segment_magic);
+  bool has_moved = false;
+  when_flushed = [&](std::uintptr_t line) {
+    if (line != line_of(&anchor.used_end[0])) return;
+    has_moved = true;
+    const auto there = durable.find(line_of(p.at(before)));
+    ASSERT_TRUE(there != durable.end()) << "it was not flushed and fenced";
+    EXPECT_EQ(there->second, std::string(line_size, '\0'));
+  };
+  p.settle();
+  when_flushed = {};
+  EXPECT_TRUE(has_moved);
+  EXPECT_EQ(p.used_end(), before + format::granule_size);
+  const std::string& line = durable[line_of(&anchor.used_end[0])];
+  EXPECT_EQ(line, std::string(reinterpret_cast<const char*>(line_of(&anchor.used_end[0])), line_size));
 }
 
 // A power cut between the two: a request to forget would be found there, and cleared by the compaction, when that place

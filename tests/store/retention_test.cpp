@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <bit>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -16,7 +17,7 @@
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
-#include "support/scratch.hpp"
+#include "support/store_in_memory.hpp"
 
 namespace icecore {
 
@@ -116,9 +117,27 @@ TEST(Expiry, keeps_its_list_short_by_keeping_the_shortest_stretches) {
       (range_list{{3, 9}, {12, 20}}));
 }
 
+TEST(Expiry, tells_the_greatest_version_that_is_added) {
+  constexpr version last = 7;
+  const auto ranges_of = [](unsigned bits) {
+    std::vector<version_range> all;
+    for (version v = 1; v <= last; ++v) {
+      if ((bits >> v & 1U) != 0) all.push_back({v, v + 1});
+    }
+    return detail::in_order(std::move(all));
+  };
+  for (unsigned now = 0; now < 2U << last; now += 2) {
+    for (unsigned before = 0; before <= now; before += 2) {
+      if ((before & ~now) != 0) continue;
+      const version added = now == before ? 0 : static_cast<version>(std::bit_width(now & ~before) - 1);
+      EXPECT_EQ(detail::greatest_added(ranges_of(before), ranges_of(now)), added) << before << " " << now;
+    }
+  }
+}
+
 // ---- A store ----
 
-class Retention : public ::testing::Test {
+class Retention : public ::testing::Test, protected store_in_memory {
  protected:
   /// Versions 1 to `count`; each writes "all" and a key of its own, and has the tag of its number.
   void fill(unsigned count, unsigned from = 1) const {
@@ -134,20 +153,9 @@ class Retention : public ::testing::Test {
     store s(path_, how_);
     s.set_retention(which);
   }
-  [[nodiscard]] compaction_report pack(bool whole = true) const {
-    return compact(path_, how_, {.whole = whole, .on_progress = {}});
-  }
   static void expect_expired(const std::function<void()>& call) {
     expect_error(errc::version_expired, "has expired: a compaction gave up the versions from", call);
   }
-
-  scratch folder_{place::tmpfs};
-  std::filesystem::path path_ = folder_ / "store.ice";
-  options how_ = [] {
-    options how;
-    how.durability = durability::none;
-    return how;
-  }();
 };
 
 TEST_F(Retention, of_a_new_store_is_all) {
@@ -318,6 +326,38 @@ TEST_F(Retention, leaves_a_store_as_it_is_of_which_nothing_expires_if_told_to) {
   s.insert("open", "9");
   EXPECT_TRUE(s.compact(if_expiring).packed);
   expect_expired([&] { static_cast<void>(s.at(6)); });
+}
+
+TEST_F(Retention, is_noted_of_strata_that_stay_if_records_of_theirs_may_go) {
+  const auto pack_keys = [&](unsigned count) {
+    {
+      store s(path_, how_);
+      for (unsigned i = 0; i < count; ++i) s.insert("key " + std::to_string(i), "value");
+      s.tag();
+    }
+    return pack(false).versions_expired;
+  };
+  const auto may_thin = [&] {  // of each stratum, the youngest first: it is one extent
+    const store s(path_, how_);
+    std::vector<bool> all;
+    for (const format::named_extent& each : s.core().packing().extents) {
+      EXPECT_EQ(each.stratum, all.size());
+      all.push_back((each.flags & format::extent_may_thin) != 0);
+    }
+    return all;
+  };
+  EXPECT_EQ(pack_keys(1'000), 0U);
+  EXPECT_EQ(pack_keys(300), 0U);
+  keep({.newest = 2});
+  EXPECT_EQ(pack_keys(10), 1U);
+  EXPECT_EQ(may_thin(), (std::vector{false, false, true}));
+  EXPECT_EQ(pack_keys(1), 1U);  // version 2, in which the second stratum begins
+  EXPECT_EQ(may_thin(), (std::vector{false, false, true, true}));
+  keep({});
+  EXPECT_EQ(pack_keys(1), 0U);
+  EXPECT_EQ(may_thin(), (std::vector{false, false, true, true})) << "nothing expires, and what has expired stays so";
+  EXPECT_EQ(pack().records_dropped, 310U);
+  EXPECT_EQ(may_thin(), std::vector{false});
 }
 
 TEST_F(Retention, is_held_by_kept_queries_and_feeds) {

@@ -9,7 +9,7 @@
 namespace icecore::cli {
 
 /// What may stand in the place of an option's value or of an argument.
-enum class value_kind : std::uint8_t { text, file, folder, version, choice };
+enum class value_kind : std::uint8_t { text, file, folder, version, hold, choice };
 
 /// An option, or an argument in a fixed place.
 struct option_description {

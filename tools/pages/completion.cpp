@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace icecore::cli {
@@ -45,6 +46,8 @@ std::string kind_name(const option_description& o) {
       return "folder";
     case value_kind::version:
       return "version";
+    case value_kind::hold:
+      return "hold";
     case value_kind::choice:
       return fmt::format("choice {}", fmt::join(o.choices, " "));
     case value_kind::text:
@@ -85,11 +88,15 @@ _icecore() {
     choice*) COMPREPLY=($(compgen -W "${kind#choice }" -- "$cur")) ;;
     file) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
     folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
-    version)
-      local tags
-      tags=$(icecore completion tags "$store" 2>/dev/null)
+    version | hold)
+      local names
+      if [ "$kind" = hold ]; then
+        names=$(icecore completion holds "$store" 2>/dev/null)
+      else
+        names=$'latest\n'$(icecore completion tags "$store" 2>/dev/null)
+      fi
       local IFS=$'\n'
-      COMPREPLY=($(compgen -W $'latest\n'"$tags" -- "$cur"))
+      COMPREPLY=($(compgen -W "$names" -- "$cur"))
       ;;
   esac
 }
@@ -138,7 +145,9 @@ std::string zsh_action(const option_description& o) {
     case value_kind::folder:
       return "_files -/";
     case value_kind::version:
-      return "_icecore_tags";
+      return "__icecore_tags";
+    case value_kind::hold:
+      return "__icecore_holds";
     case value_kind::choice:
       return fmt::format("({})", fmt::join(o.choices, " "));
     case value_kind::text:
@@ -201,7 +210,9 @@ std::string fish_values(const option_description& o) {
     case value_kind::folder:
       return " -f -a '(__fish_complete_directories)'";
     case value_kind::version:
-      return " -f -a '(__icecore_tags)'";
+      return " -f -a '(echo latest; __icecore_names tags)'";
+    case value_kind::hold:
+      return " -f -a '(__icecore_names holds)'";
     case value_kind::choice:
       return fmt::format(" -f -a {}", fish_quoted(fmt::format("{}", fmt::join(o.choices, " "))));
     case value_kind::text:
@@ -262,11 +273,11 @@ function __icecore_place
     set -l words (string split -n ' ' (__icecore_words))
     echo (math (count (__icecore_arguments)) - (count $words) + 1)
 end
-function __icecore_tags
+function __icecore_names
+    # of the store on the line: its tags, or its holds
     set -l words (string split -n ' ' (__icecore_words))
     set -l arguments (__icecore_arguments)
-    echo latest
-    icecore completion tags $arguments[(math (count $words) + 1)] 2>/dev/null
+    icecore completion $argv[1] $arguments[(math (count $words) + 1)] 2>/dev/null
 end
 )fish";
 
@@ -293,11 +304,14 @@ std::string bash_completion(const verb_description& command) {
 }
 
 std::string zsh_completion(const verb_description& command) {
-  std::string out =
-      "#compdef icecore\n# zsh completion for icecore; `icecore completion zsh` writes it\n"
-      "_icecore_tags() {\n  local -a tags=(latest ${(f)\"$(_call_program tags icecore completion tags "
-      "${(Q)line[1]:-$words[2]} "
-      "2>/dev/null)\"})\n  compadd -a tags\n}\n";
+  std::string out = "#compdef icecore\n# zsh completion for icecore; `icecore completion zsh` writes it\n";
+  // _icecore_holds is the function of a verb
+  for (const auto& [what, first] : {std::pair("tags", "latest "), std::pair("holds", "")}) {
+    out += fmt::format(
+        "__icecore_{0}() {{\n  local -a {0}=({1}${{(f)\"$(_call_program {0} icecore completion {0} "
+        "${{(Q)line[1]:-$words[2]}} 2>/dev/null)\"}})\n  compadd -a {0}\n}}\n",
+        what, first);
+  }
   add_zsh_function(out, command, "_icecore");
   return out + "if [ \"$funcstack[1]\" = _icecore ]; then\n  _icecore \"$@\"\nelse\n  compdef _icecore icecore\nfi\n";
 }

@@ -1,5 +1,5 @@
 // What bash, zsh and fish complete, made from the description of the command line: verbs, options, the values that an
-// option takes, files and folders, and for versions the names of the tags of the store on the line.
+// option takes, files and folders, and of the store on the line the tags, for versions, and the names of holds.
 #pragma once
 
 #include <string>

@@ -41,17 +41,22 @@ void write_pages(const command_line& line, const std::filesystem::path& share) {
   write_page(share / "fish" / "vendor_completions.d" / "icecore.fish", fish_completion(all));
 }
 
-enum class completed : std::uint8_t { bash, zsh, fish, tags };
+enum class completed : std::uint8_t { bash, zsh, fish, tags, holds };
 
-/// The names of a store's tags, for a shell to offer: those that are words.
-void print_tags(const std::string& path) {
-  const opened_store s = open_to_read(path);
-  for (const tag_info& tag : s.tags()) {
+/// For a shell to offer: those that are words.
+template <class Named>
+void print_names(const std::vector<Named>& all) {
+  for (const Named& each : all) {
     const bool plain =
-        tag.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+/@%=,-") ==
+        each.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+/@%=,-") ==
         std::string::npos;
-    if (!tag.name.empty() && plain) out().line(tag.name);
+    if (!each.name.empty() && plain) out().line(each.name);
   }
+}
+
+opened_store open_to_complete(std::string_view what, const std::string& store) {
+  if (store.empty()) throw error(errc::invalid_argument, fmt::format("completion {}: STORE is missing", what));
+  return open_to_read(store);
 }
 
 exit_code complete(const command_line& line, completed what, const std::string& store) {
@@ -66,8 +71,10 @@ exit_code complete(const command_line& line, completed what, const std::string& 
       out().write(fish_completion(line.describe()));
       break;
     case completed::tags:
-      if (store.empty()) throw error(errc::invalid_argument, "completion tags: STORE is missing");
-      print_tags(store);
+      print_names(open_to_complete("tags", store).tags());
+      break;
+    case completed::holds:
+      print_names(open_to_complete("holds", store).held_versions());
       break;
   }
   return exit_code::ok;
@@ -109,19 +116,22 @@ void add_completion_verb(command_line& line) {
     std::string store;
   };
   const auto a = std::make_shared<completion_arguments>();
-  verb verb = line.add_verb("completion", "Write what a shell needs to complete verbs, options, files and tags",
+  verb verb = line.add_verb("completion", "Write what a shell needs to complete verbs, options, files, tags and holds",
                             "  source <(icecore completion bash)\n"
                             "  source <(icecore completion zsh)\n"
                             "  icecore completion fish | source\n"
                             "  icecore completion tags model.ice        # what is offered where a version stands\n"
                             "Installing icecore puts the scripts where these shells look for them.");
-  verb.add_choice(
-          "WHAT", a->what,
-          {{"bash", completed::bash}, {"zsh", completed::zsh}, {"fish", completed::fish}, {"tags", completed::tags}},
-          "The shell; or tags, for the names of a store's tags, one a line")
+  verb.add_choice("WHAT", a->what,
+                  {{"bash", completed::bash},
+                   {"zsh", completed::zsh},
+                   {"fish", completed::fish},
+                   {"tags", completed::tags},
+                   {"holds", completed::holds}},
+                  "The shell; or tags or holds, for the names of those of a store, one a line")
       .required()
       .type_name("");
-  verb.add_option("STORE", a->store, "With tags: the store's file").type_name("").completes(value_kind::file);
+  verb.add_option("STORE", a->store, "With tags and holds: the store's file").type_name("").completes(value_kind::file);
   verb.runs([a, &line] { return complete(line, a->what, a->store); });
 }
 

@@ -209,6 +209,10 @@ std::string grouped(std::uint64_t number) {
   return digits;
 }
 
+std::string counted(std::uint64_t number, std::string_view one, std::string_view several) {
+  return grouped(number).append(" ").append(number == 1 ? one : several);
+}
+
 std::string human_bytes(double bytes) {
   constexpr std::array units = {"B", "kB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;

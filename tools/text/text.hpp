@@ -34,6 +34,8 @@ namespace icecore::cli {
 
 /// 1234567 as "1,234,567".
 [[nodiscard]] std::string grouped(std::uint64_t number);
+/// "1 version has", "7 versions have".
+[[nodiscard]] std::string counted(std::uint64_t number, std::string_view one, std::string_view several);
 /// Bytes with three digits and a decimal unit: "1.23 MB".
 [[nodiscard]] std::string human_bytes(double bytes);
 

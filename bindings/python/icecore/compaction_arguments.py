@@ -16,9 +16,16 @@ COMPRESSIONS = ("none", "zstd")  #: as the numbers of icecore::compression
 
 
 def wanted(
-    whole: bool, dry_run: bool, only_if_expiring: bool, threads: int, compression: str, compression_level: int
-) -> tuple[bool, bool, bool, int, int, int]:
-    """The arguments of the native functions."""
+    whole: bool,
+    dry_run: bool,
+    only_if_expiring: bool,
+    threads: int,
+    compression: str,
+    compression_level: int,
+    bytes_per_second: int,
+    bytes_at_once: int = 0,
+) -> tuple[bool, bool, bool, int, int, int, int, int]:
+    """The argument of the native functions."""
     for name, flag in (("whole", whole), ("dry_run", dry_run), ("only_if_expiring", only_if_expiring)):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be a bool, not {type(flag).__name__}")
@@ -27,7 +34,16 @@ def wanted(
     level = checks.whole_number(compression_level, "compression_level")
     if not 1 <= level <= 19:
         raise InvalidArgumentError(f"compression_level must be from 1 to 19, not {level}")
-    return whole, dry_run, only_if_expiring, columns.thread_count(threads), COMPRESSIONS.index(compression), level
+    return (
+        whole,
+        dry_run,
+        only_if_expiring,
+        columns.thread_count(threads),
+        COMPRESSIONS.index(compression),
+        level,
+        checks.whole_number(bytes_per_second, "bytes_per_second"),
+        checks.whole_number(bytes_at_once, "bytes_at_once"),
+    )
 
 
 def retention_wanted(

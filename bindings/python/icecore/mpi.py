@@ -468,12 +468,13 @@ class Cluster(_native_mpi.Cluster, VersionNames):
         on_progress: Progress | None = None,
     ) -> CompactionReport:
         """Packs the stores of all ranks while threads go on to read and write; ``icecore.compact`` says what packing
-        does and what the arguments mean. Collective: all but ``threads``, ``bytes_per_second`` and ``on_progress`` must be the same on all
-        ranks. A version expires on all ranks or on none. The report has the sums of all ranks; progress is that of this
-        rank."""
-        how = wanted(whole, dry_run, only_if_expiring, threads, compression, compression_level)
-        rate = checks.whole_number(bytes_per_second, "bytes_per_second")
-        return CompactionReport(**self._compact(*how, rate, on_progress))
+        does and what the arguments mean. Collective: all but ``threads``, ``bytes_per_second`` and ``on_progress`` must
+        be the same on all ranks. A version expires on all ranks or on none. The report has the sums of all ranks;
+        progress is that of this rank."""
+        how = wanted(
+            whole, dry_run, only_if_expiring, threads, compression, compression_level, bytes_per_second
+        )
+        return CompactionReport(**self._compact(how, on_progress))
 
     def retention(self) -> Retention:
         """Which closed versions ``compact`` keeps; all, unless ``set_retention`` was called. Collective."""

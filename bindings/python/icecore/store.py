@@ -312,12 +312,12 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         compression: str = "none",
         compression_level: int = 3,
         bytes_per_second: int = 0,
+        bytes_at_once: int = 0,
         on_progress: Progress | None = None,
     ) -> CompactionReport:
         """Packs what was written, while other threads go on to read and write; ``icecore.compact`` says what packing
-        does, and what its arguments mean. Writers are stopped for a moment at
-        the end (``writers_stopped`` of the report, in seconds). ``bytes_per_second`` limits what is written on average; 0:
-        no limit. The space of what is replaced is given back by the next call once the snapshots, views and iterators
+        does, and what its arguments mean. Writers are stopped for a moment at the end (``writers_stopped`` of the report,
+        in seconds). The space of what is replaced is given back by the next call once the snapshots, views and iterators
         that were open before have ended; until then ``erased`` is False. Everything up to ``up_to`` is durable then.
 
         >>> report = store.compact()
@@ -329,9 +329,17 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         Raises InvalidArgumentError in a process that is attached, and for wrong arguments, ReadOnlyError,
         ValueTooLargeError, NoSpaceError, DamagedError, IOFailedError, PoisonedError, QueryBusyError and ClosedError.
         """
-        how = wanted(whole, dry_run, only_if_expiring, threads, compression, compression_level)
-        rate = checks.whole_number(bytes_per_second, "bytes_per_second")
-        return CompactionReport(**self._compact(*how, rate, on_progress))
+        how = wanted(
+            whole,
+            dry_run,
+            only_if_expiring,
+            threads,
+            compression,
+            compression_level,
+            bytes_per_second,
+            bytes_at_once,
+        )
+        return CompactionReport(**self._compact(how, on_progress))
 
     def pause_compaction(self) -> None:
         """Automatic compaction (``compaction`` of ``icecore.open``) rests until ``resume_compaction()``.

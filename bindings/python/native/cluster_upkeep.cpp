@@ -10,18 +10,10 @@
 namespace icecore::python {
 namespace {
 
-named_values compact(cluster_object& self, bool whole, bool dry_run, bool only_if_expiring, unsigned threads,
-                     int compression, int level, std::uint64_t bytes_per_second, progress_like on_progress) {
+named_values compact(cluster_object& self, const wanted_compaction& wanted, progress_like on_progress) {
   const std::shared_ptr<cluster_session> owner = self.owner;
   progress_adapter progress(on_progress);
-  const compaction_options how{.whole = whole,
-                               .dry_run = dry_run,
-                               .only_if_expiring = only_if_expiring,
-                               .threads = threads,
-                               .bytes_per_second = bytes_per_second,
-                               .compression = static_cast<icecore::compression>(compression),
-                               .compression_level = level,
-                               .on_progress = progress.function()};
+  const compaction_options how = options_of(wanted, progress);
   const compaction_report done = run(*owner, [&](icecore::cluster& used) { return used.compact(how); });
   progress.finish();
   return dict_of(done);
@@ -51,9 +43,7 @@ named_values forget(cluster_object& self, many_bytes_like keys, many_bytes_like 
 }  // namespace
 
 void bind_cluster_upkeep(cluster_class& cluster) {
-  cluster
-      .def("_compact", compact, nb::arg("whole"), nb::arg("dry_run"), nb::arg("only_if_expiring"), nb::arg("threads"),
-           nb::arg("compression"), nb::arg("level"), nb::arg("bytes_per_second"), nb::arg("on_progress").none())
+  cluster.def("_compact", compact, nb::arg("wanted"), nb::arg("on_progress").none())
       .def("_hold_version", hold_version, nb::arg("name"), nb::arg("at").none())
       .def("_release_version", release_version, nb::arg("name"))
       .def("_held_tuples", held_tuples)

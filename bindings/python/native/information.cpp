@@ -179,18 +179,10 @@ named_values repair_path(const nb::bytes& damaged, const nb::bytes& repaired, pr
   return dict_of(report);
 }
 
-named_values compact_open(store_object& self, bool whole, bool dry_run, bool only_if_expiring, unsigned threads,
-                          int compression, int level, std::uint64_t bytes_per_second, progress_like on_progress) {
+named_values compact_open(store_object& self, const wanted_compaction& wanted, progress_like on_progress) {
   icecore::store& store = self.owner->use();
   progress_adapter progress(on_progress);
-  const compaction_options how{.whole = whole,
-                               .dry_run = dry_run,
-                               .only_if_expiring = only_if_expiring,
-                               .threads = threads,
-                               .bytes_per_second = bytes_per_second,
-                               .compression = static_cast<icecore::compression>(compression),
-                               .compression_level = level,
-                               .on_progress = progress.function()};
+  const compaction_options how = options_of(wanted, progress);
   compaction_report done;
   {
     const without_gil released(*self.owner);
@@ -200,22 +192,15 @@ named_values compact_open(store_object& self, bool whole, bool dry_run, bool onl
   return python::dict_of(done);
 }
 
-named_values compact_path(const nb::bytes& path, bool whole, bool dry_run, bool only_if_expiring, unsigned threads,
-                          int compression, int level, progress_like on_progress, const placement_pairs& placements,
-                          int crash) {
+named_values compact_path(const nb::bytes& path, const wanted_compaction& wanted, progress_like on_progress,
+                          const placement_pairs& placements, int crash) {
   progress_adapter progress(on_progress);
   options opening;
   opening.on_progress = progress.function();
   opening.placements = placements_of(placements);
   opening.crash = static_cast<crash_kind>(crash);
   const std::filesystem::path file(std::string(path.c_str(), path.size()));
-  const compaction_options how{.whole = whole,
-                               .dry_run = dry_run,
-                               .only_if_expiring = only_if_expiring,
-                               .threads = threads,
-                               .compression = static_cast<icecore::compression>(compression),
-                               .compression_level = level,
-                               .on_progress = progress.function()};
+  const compaction_options how = options_of(wanted, progress);
   compaction_report done;
   {
     const nb::gil_scoped_release released;
@@ -359,16 +344,13 @@ void bind_information(store_class& c, nb::module_& m) {
              }
              return dict_of(*counted);
            })
-      .def("_compact", &compact_open, nb::arg("whole"), nb::arg("dry_run"), nb::arg("only_if_expiring"),
-           nb::arg("threads"), nb::arg("compression"), nb::arg("level"), nb::arg("bytes_per_second"),
-           nb::arg("on_progress").none())
+      .def("_compact", &compact_open, nb::arg("wanted"), nb::arg("on_progress").none())
       .def("_pause_compaction", [](store_object& self) { self.owner->use().pause_compaction(); })
       .def("_resume_compaction", [](store_object& self) { self.owner->use().resume_compaction(); })
       .def("_verify_dict", &verify_store, nb::arg("on_progress").none());
   m.def("verify_file_dict", &verify_path, nb::arg("path"), nb::arg("on_progress").none(), nb::arg("moved"));
-  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("whole"), nb::arg("dry_run"),
-        nb::arg("only_if_expiring"), nb::arg("threads"), nb::arg("compression"), nb::arg("level"),
-        nb::arg("on_progress").none(), nb::arg("placements"), nb::arg("crash"));
+  m.def("compact_dict", &compact_path, nb::arg("path"), nb::arg("wanted"), nb::arg("on_progress").none(),
+        nb::arg("placements"), nb::arg("crash"));
   m.def("repair_dict", &repair_path, nb::arg("damaged"), nb::arg("repaired"), nb::arg("on_progress").none(),
         nb::arg("placements"), nb::arg("moved"), nb::arg("crash"));
 }

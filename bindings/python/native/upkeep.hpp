@@ -3,9 +3,12 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "arguments.hpp"
@@ -50,6 +53,22 @@ namespace icecore::python {
   d["keys"] = done.keys;
   d["tag"] = done.tag;
   return d;
+}
+
+/// What compaction_arguments.wanted() returns.
+using wanted_compaction = std::tuple<bool, bool, bool, unsigned, int, int, std::uint64_t, std::uint64_t>;
+
+[[nodiscard]] inline compaction_options options_of(const wanted_compaction& wanted, progress_adapter& progress) {
+  const auto& [whole, dry_run, only_if_expiring, threads, compression, level, per_second, at_once] = wanted;
+  return {.whole = whole,
+          .dry_run = dry_run,
+          .only_if_expiring = only_if_expiring,
+          .threads = threads,
+          .bytes_per_second = per_second,
+          .bytes_at_once = at_once,
+          .compression = static_cast<icecore::compression>(compression),
+          .compression_level = level,
+          .on_progress = progress.function()};
 }
 
 /// Name, version, and when it was made, of each.

@@ -9,7 +9,7 @@
 
 #include "icecore/icecore.hpp"
 #include "support/expect.hpp"
-#include "support/scratch.hpp"
+#include "support/store_in_memory.hpp"
 
 namespace icecore::testing {
 
@@ -49,18 +49,5 @@ inline content expected(version v) { return {{"all", std::to_string(v)}, {"of " 
 inline void expect_expired(const store& s, version v) {
   expect_error(errc::version_expired, "has expired", [&] { static_cast<void>(s.at(v)); });
 }
-
-class HeldStore : public ::testing::Test {
- protected:
-  [[nodiscard]] compaction_report pack(bool whole = true) const { return compact(path_, how_, {.whole = whole}); }
-
-  scratch folder_{place::tmpfs};
-  std::filesystem::path path_ = folder_ / "store.ice";
-  options how_ = [] {
-    options how;
-    how.durability = durability::none;
-    return how;
-  }();
-};
 
 }  // namespace icecore::testing

@@ -41,30 +41,40 @@ void print_json(const compaction_report& report, double seconds) {
   out().line(line.add("seconds", seconds).text());
 }
 
+/// "3 versions would expire, and 1 record that no kept version shows would go".
+std::string what_would_go(const compaction_report& report) {
+  return fmt::format("{} would expire, and {} that no kept version shows would go",
+                     counted(report.versions_expired, "version", "versions"),
+                     counted(report.records_dropped, "record", "records"));
+}
+
+std::string what_went(const compaction_report& report) {
+  return fmt::format("{} expired; {} went that no kept version shows",
+                     counted(report.versions_expired, "version has", "versions have"),
+                     counted(report.records_dropped, "record", "records"));
+}
+
 void print_line(const compaction_report& report, const compact_arguments& a, double seconds) {
   const std::string& path = a.store;
-  const std::string strata = fmt::format("{} {}", grouped(report.strata), report.strata == 1 ? "stratum" : "strata");
+  const std::string strata = counted(report.strata, "stratum", "strata");
+  const std::string records = counted(report.records, "record", "records");
+  const std::string keys = counted(report.keys, "key", "keys");
   const std::string after = human_bytes(static_cast<double>(report.bytes_after));
   if (a.dry_run && (report.bytes_written > 0 || report.versions_expired > 0 || report.records_dropped > 0)) {
-    out().line(fmt::format("{}: would pack {} records of {} keys, {} up to version {}; {} now, about {} then{}",
-                           shown(path), grouped(report.records), grouped(report.keys), strata, report.up_to,
-                           human_bytes(static_cast<double>(report.bytes_before)), after,
-                           a.compress ? ", or less: what compression saves is not known before" : ""));
-    out().line(fmt::format("{} versions would expire, and {} records that no kept version shows would go",
-                           grouped(report.versions_expired), grouped(report.records_dropped)));
+    out().line(fmt::format("{}: would pack {} of {}, {} up to version {}; {} now, about {} then{}", shown(path),
+                           records, keys, strata, report.up_to, human_bytes(static_cast<double>(report.bytes_before)),
+                           after, a.compress ? ", or less: what compression saves is not known before" : ""));
+    out().line(what_would_go(report));
     return;
   }
   if (!report.packed) {
     out().line(fmt::format("{}: nothing to pack; {} up to version {}, {}", shown(path), strata, report.up_to, after));
     return;
   }
-  out().line(fmt::format("{}: {} records of {} keys packed, {} up to version {}; {} before, {} after, in {:.2f} s",
-                         shown(path), grouped(report.records), grouped(report.keys), strata, report.up_to,
-                         human_bytes(static_cast<double>(report.bytes_before)), after, seconds));
-  if (report.versions_expired > 0 || report.records_dropped > 0) {
-    out().line(fmt::format("{} versions have expired; {} records went that no kept version shows",
-                           grouped(report.versions_expired), grouped(report.records_dropped)));
-  }
+  out().line(fmt::format("{}: {} of {} packed, {} up to version {}; {} before, {} after, in {:.2f} s", shown(path),
+                         records, keys, strata, report.up_to, human_bytes(static_cast<double>(report.bytes_before)),
+                         after, seconds));
+  if (report.versions_expired > 0 || report.records_dropped > 0) out().line(what_went(report));
   if (!report.erased) {
     out().line(
         "a process that reads the store keeps the space of what went; compact again once it has ended, if keys "
@@ -84,17 +94,11 @@ void print_expired(const compaction_report& report, const compact_arguments& a, 
     return;
   }
   if (a.dry_run) {
-    out().line(
-        fmt::format("{}: {} versions would expire, and {} records that no kept version shows would go; {} now, "
-                    "about {} then{}: about {} would be given back",
-                    name, grouped(report.versions_expired), grouped(report.records_dropped), before, after,
-                    a.compress ? ", or less" : "", given_back));
+    out().line(fmt::format("{}: {}; {} now, about {} then{}: about {} would be given back", name, what_would_go(report),
+                           before, after, a.compress ? ", or less" : "", given_back));
     return;
   }
-  out().line(
-      fmt::format("{}: {} versions have expired; {} records went that no kept version shows; {} before, {} "
-                  "after, in {:.2f} s",
-                  name, grouped(report.versions_expired), grouped(report.records_dropped), before, after, seconds));
+  out().line(fmt::format("{}: {}; {} before, {} after, in {:.2f} s", name, what_went(report), before, after, seconds));
   if (!report.erased) out().line("a process that reads the store keeps the space of what went until it ends");
 }
 

@@ -86,7 +86,7 @@ void add_hold_verbs(command_line& line) {
   verb = line.add_verb("release", "End a hold: the next compaction may let its version expire",
                        "  icecore release model.ice paper");
   verb.add_store(r->store);
-  verb.add_option("NAME", r->name, "The hold's name").type_name("").required();
+  verb.add_option("NAME", r->name, "The hold's name").required().type_name("").completes(value_kind::hold);
   verb.add_changing(r->write);
   verb.add_format(r->format);
   verb.runs([r] { return release(*r); });

@@ -381,6 +381,7 @@ std::vector<format::named_extent> packing::extents_of(const stratum_parts& parts
 /// The strata of before: those that were not merged, and `range` in the last one of those that were.
 void packing::append_unmerged(manifest& next, const stratum_parts& range, std::uint32_t stratum) const {
   const stratum::strata& packed = *core_->packed();
+  const version expiring = greatest_added(core_->packing().expired, expired_);
   std::vector<format::named_extent> made = extents_of(range);
   for (format::named_extent& each : made) each.flags |= plan_.leaves_rest() ? format::extent_replaces : 0;
   for (std::size_t s = plan_.with_young; s < packed.all().size(); ++s) {
@@ -397,7 +398,7 @@ void packing::append_unmerged(manifest& next, const stratum_parts& range, std::u
       format::named_extent each = core_->packing().extents[i];
       each.flags &= ~(format::extent_awaits | format::extent_replaces);
       each.flags |= marks;
-      if (may_thin(*core_, expired_, {i, i + 1})) each.flags |= format::extent_may_thin;
+      if (may_thin(*core_, expiring, {i, i + 1})) each.flags |= format::extent_may_thin;
       append(each);
     };
     if (in_plan) {

@@ -136,6 +136,15 @@ std::uint64_t versions_in(std::span<const version_range> some) noexcept {
   return count;
 }
 
+version greatest_added(const range_list& before, const range_list& now) noexcept {
+  auto old = before.rbegin();
+  for (auto each = now.rbegin(); each != now.rend(); ++each, ++old) {
+    if (old == before.rend() || old->end != each->end) return each->end - 1;
+    if (old->first != each->first) return old->first - 1;
+  }
+  return 0;
+}
+
 bool has_any(std::span<const version_range> some, version first, version last) noexcept {
   const auto found = std::ranges::upper_bound(some, first, {}, &version_range::end);
   return found != some.end() && found->first <= last;

@@ -40,6 +40,8 @@ struct expiry_question {
 /// The versions from `first` to before `end` that are in none of these.
 [[nodiscard]] range_list between(std::span<const version_range> some, version first, version end);
 [[nodiscard]] std::uint64_t versions_in(std::span<const version_range> some) noexcept;
+/// The greatest version of `now` that is not in `before`, all of which is in `now`; 0: they are the same.
+[[nodiscard]] version greatest_added(const range_list& before, const range_list& now) noexcept;
 /// Whether one of the versions from `first` to `last` is in one of these.
 [[nodiscard]] bool has_any(std::span<const version_range> some, version first, version last) noexcept;
 

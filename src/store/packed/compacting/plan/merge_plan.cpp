@@ -32,10 +32,11 @@ struct chosen_strata {
   explicit chosen_strata(const merge_asked& asked) {
     const stratum::strata& of = *asked.core.packed();
     std::uint64_t merged = asked.young_records;
+    const version expiring = greatest_added(asked.core.packing().expired, asked.expired);
     for (const auto& each : of.all()) {
       const std::uint64_t records = records_in(of, each);
       const std::uint64_t keys = of.keys_in(each);
-      const bool thins = may_thin(asked.core, asked.expired, each);
+      const bool thins = may_thin(asked.core, expiring, each);
       const std::uint64_t may_go = merged + (thins ? records - std::min(records, keys) : 0);
       const bool whole = asked.how.whole && !asked.is_further;
       if (!whole && records > 2 * may_go) break;
@@ -156,15 +157,10 @@ bool is_unfinished(const manifest& m) noexcept {
   return std::ranges::any_of(m.extents, [](const auto& each) { return (each.flags & format::extent_awaits) != 0; });
 }
 
-bool may_thin(const store_core& core, const range_list& expired, const stratum::strata::range& extents) {
-  const manifest& now = core.packing();
-  version least = version_max;
+bool may_thin(const store_core& core, version expiring, const stratum::strata::range& extents) {
   for (std::uint32_t i = extents.begin; i < extents.end; ++i) {
-    if ((now.extents[i].flags & format::extent_may_thin) != 0) return true;
-    least = std::min<version>(least, core.packed()->extent_at(i).header().least);
-  }
-  for (const version_range& each : between(now.expired, least, version_max)) {
-    if (has_any(expired, each.first, each.end - 1)) return true;
+    if ((core.packing().extents[i].flags & format::extent_may_thin) != 0) return true;
+    if (core.packed()->extent_at(i).header().least <= expiring) return true;
   }
   return false;
 }

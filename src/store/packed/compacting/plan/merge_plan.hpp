@@ -74,8 +74,9 @@ struct merge_asked {
 [[nodiscard]] merge_plan plan_merge(const merge_asked& asked);
 
 /// Whether versions have expired since one of the extents was made, or do now, of which it may have records. A record
-/// goes with the versions from its own on.
-[[nodiscard]] bool may_thin(const store_core& core, const range_list& expired, const stratum::strata::range& extents);
+/// goes with the versions from its own on. `expiring`: the greatest version that expires now; 0: none. Cost:
+/// O(extents).
+[[nodiscard]] bool may_thin(const store_core& core, version expiring, const stratum::strata::range& extents);
 /// Whether the manifest marks what a compaction by ranges of keys has not merged yet.
 [[nodiscard]] bool is_unfinished(const manifest& m) noexcept;
 
