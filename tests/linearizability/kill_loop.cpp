@@ -145,7 +145,7 @@ void report(const loop_options& how, const setting& with, std::uint64_t seed, co
     std::filesystem::copy_file(store_file.string() + ending, kept.string() + ".ice" + ending,
                                std::filesystem::copy_options::overwrite_existing, ignored);
   }
-  std::cerr << "A promise was broken: " << what << "\n  kept: " << kept.string() << ".history and .ice"
+  std::cerr << "FAILED: a promise was broken: " << what << "\n  kept: " << kept.string() << ".history and .ice"
             << "\n  check the history again: kill_loop --check " << kept.string() << ".history"
             << "\n  run the same plan again: kill_loop --setting " << with.name() << " --processes " << how.processes
             << (how.packs ? " --packs" : "") << " --seed " << seed << " --kills " << failed.counts().kills << '\n';
