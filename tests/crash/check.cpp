@@ -252,6 +252,37 @@ std::string forget_and_compact(const std::string& path, const options& opening, 
   return found_in_files(machine::get().left(machine::checked), gone);
 }
 
+/// What has expired in a story that mixes is what had, and at most what a compaction in flight lets expire.
+std::string judge_expired(const store& s, const judged_by& by) {
+  const auto are_in = [](const std::vector<version_range>& some, const std::vector<version_range>& all) {
+    for (const version_range& r : some) {
+      for (version v = r.first; v < r.end; ++v) {
+        const auto has = [v](const version_range& e) { return e.first <= v && v < e.end; };
+        if (!std::ranges::any_of(all, has)) return std::optional(v);
+      }
+    }
+    return std::optional<version>();
+  };
+  const auto now = s.expired_versions();
+  if (const auto v = are_in(by.expired_min, now)) return "version " + std::to_string(*v) + " had expired and is back";
+  if (const auto v = are_in(now, by.expired_max)) return "version " + std::to_string(*v) + " has expired";
+  return {};
+}
+
+/// Of a story that mixes: queries and feeds are as they were, behind one more compaction, too.
+std::string compact_all(store& s, judged_by& by) {
+  const std::uint64_t draw = std::mt19937_64(by.seed)();
+  static_cast<void>(s.compact({.whole = draw % 2 == 0,
+                               .threads = 1,
+                               .bytes_at_once = draw / 2 % 2 == 0 ? 1 + draw % 512 : 0,
+                               .on_progress = {}}));
+  if (auto wrong = judge_kept(s, by, ""); !wrong.empty()) return wrong;
+  if (auto wrong = read_feeds(s, by.feeds, by.seed); !wrong.empty()) return wrong;
+  if (auto wrong = judge_holds(s); !wrong.empty()) return wrong;
+  if (auto wrong = read_all_versions(s); !wrong.empty()) return wrong;
+  return verified(s);
+}
+
 /// Opens it; on another host it may be asked what the crash was, and is told.
 store opened(const std::string& path, options& opening, judged_by& by) {
   if (!by.elsewhere) return store(path, opening);
@@ -280,14 +311,18 @@ std::string judge(const story_options& how, const left_files& left, judged_by by
   try {
     store s = opened(path, opening, by);
     const std::uint64_t sum = content_sum(s);
-    if (std::ranges::find(by.allowed, sum) == by.allowed.end()) {
+    if (how.mixes) {
+      if (auto wrong = judge_writes(s, *by.writes, by.allowed); !wrong.empty())
+        return wrong + ":\n" + content_text(s) + verified(s);
+      if (auto wrong = judge_expired(s, by); !wrong.empty()) return wrong;
+    } else if (std::ranges::find(by.allowed, sum) == by.allowed.end()) {
       return "the content is none of the " + std::to_string(by.allowed.size()) + " that it may be:\n" +
              content_text(s) + verified(s);
     }
     if (s.clock() < by.clock_min) {
       return "the clock is " + std::to_string(s.clock()) + " but was " + std::to_string(by.clock_min);
     }
-    if (how.expires) {
+    if (how.expires || how.mixes) {
       const std::uint64_t kept = retention_sum(s);
       if (std::ranges::find(by.retentions, kept) == by.retentions.end()) {
         return "the retention, or what is held, is another one";
@@ -304,7 +339,7 @@ std::string judge(const story_options& how, const left_files& left, judged_by by
     constexpr std::uint64_t runs_one_in = 4;
     const bool uses = deeply || by.seed % runs_one_in == 0;
     if (uses && has_feeds) {
-      if (auto wrong = use_feeds(s, by.feeds, by.seed); !wrong.empty()) return wrong;
+      if (auto wrong = use_feeds(s, by.feeds, by.seed, how.mixes); !wrong.empty()) return wrong;
     }
     if (uses && has_queries) {
       if (auto wrong = use_queries(s, by.queries, by.seed); !wrong.empty()) return wrong;
@@ -314,6 +349,9 @@ std::string judge(const story_options& how, const left_files& left, judged_by by
     if (auto wrong = read_closed_versions(s, by.closed); !wrong.empty()) return wrong;
     if (auto wrong = read_all_versions(s); !wrong.empty()) return wrong;
     if (auto wrong = verified(s); !wrong.empty()) return wrong;
+    if (how.mixes) {
+      if (auto wrong = compact_all(s, by); !wrong.empty()) return "after compacting: " + wrong;
+    }
     if (!how.expires || last_compaction(by.seed).is_used_before) {
       if (auto wrong = use(path, opening, std::move(s), by, sum); !wrong.empty() || !how.expires) return wrong;
     } else {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "feed_model.hpp"
 #include "going_model.hpp"
 #include "kept_model.hpp"
+#include "written_model.hpp"
 
 namespace icecore::crash {
 
@@ -30,7 +32,11 @@ struct judged_by {
   std::vector<asked_to_forget> requests{};  ///< those that are there, or are carried out
   std::vector<std::uint64_t> retentions{};  ///< sums of those that it may have
   std::vector<std::string> gone{};          ///< keys of which no file has a byte
-  std::uint64_t seed = 0;                   ///< of what is drawn
+  /// Of stories that mix: `allowed` are sets of these operations (bits).
+  std::shared_ptr<const story_writes> writes{};
+  std::vector<version_range> expired_min{};  ///< then these have expired,
+  std::vector<version_range> expired_max{};  ///< and no more than these
+  std::uint64_t seed = 0;                    ///< of what is drawn
   /// The store is opened on another host, which may ask what the crash was: what it was.
   std::optional<icecore::crash_kind> elsewhere{};
 };

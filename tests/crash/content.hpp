@@ -30,6 +30,8 @@ struct story_options {
   bool packs = false;          ///< the store is compacted between operations, each of which has a version of its own
   bool expires = false;        ///< then with retention, and keys are forgotten
   bool holds = false;          ///< and versions are held
+  bool mixes = false;          ///< writers, kept queries and feeds go on while compactions let versions expire
+  bool beside = false;         ///< another opening reads beside it, across compactions
   bool deferred = false;       ///< under operation durability: sync() makes durable, no write does
 
   /// Whether each write that has returned is there after a power cut.

@@ -37,6 +37,7 @@ std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
   const auto& operations = of_.operations;
   if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).allowed;
   if (of_.how.expires) return allowed_contents(how);
+  if (of_.how.mixes) return allowed_sets();
   std::vector<std::uint64_t> sums;
   if (how == crash_kind::power_cut && !of_.how.keeps_each_write()) {
     const version durable = durable_ ? operations[*durable_].belongs_to : 0;
@@ -68,6 +69,7 @@ std::vector<std::uint64_t> expectation::allowed(crash_kind how) const {
 }
 
 std::vector<closed_version> expectation::closed(crash_kind how) const {
+  if (of_.how.mixes) return {};
   const auto& operations = of_.operations;
   if (is_opening()) return (how == crash_kind::kill ? of_.before_kill : of_.before_power_cut).closed;
   std::vector<closed_version> all = of_.closed;
@@ -153,6 +155,44 @@ std::vector<std::uint64_t> expectation::allowed_contents(crash_kind how) const {
   return sums;
 }
 
+std::vector<std::uint64_t> expectation::allowed_sets() const {
+  // under operation durability, and not deferred
+  std::vector<std::uint64_t> open;
+  for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    const bool writes = i < of_.writes->operations.size() && of_.operations[i].sum != 0;
+    if ((begun_ & ~required_ & bit) != 0 && writes) open.push_back(bit);
+  }
+  std::vector<std::uint64_t> sets;
+  for (std::uint64_t subset = 0; subset < std::uint64_t{1} << open.size(); ++subset) {
+    std::uint64_t set = required_;
+    for (std::size_t i = 0; i < open.size(); ++i) set |= (subset >> i & 1) != 0 ? open[i] : 0;
+    sets.push_back(set);
+  }
+  return sets;
+}
+
+std::shared_ptr<const story_writes> expectation::writes() const {
+  return is_opening() ? of_.before_kill.writes : of_.writes;
+}
+
+std::vector<version_range> expectation::expired_min() const {
+  if (is_opening()) return of_.before_kill.expired_min;
+  std::vector<version_range> expired = of_.before_expired;
+  for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+    if (of_.operations[i].expired && (returned_ >> i & 1) != 0) expired = *of_.operations[i].expired;
+  }
+  return expired;
+}
+
+std::vector<version_range> expectation::expired_max() const {
+  if (is_opening()) return of_.before_kill.expired_max;
+  for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+    if (of_.operations[i].expired && ((begun_ & ~returned_) >> i & 1) != 0) return *of_.operations[i].expired;
+  }
+  return expired_min();
+}
+
 std::vector<asked_to_forget> expectation::requests() const {
   if (is_opening()) return of_.before_kill.requests;  // a power cut leaves no less of them
   std::vector<asked_to_forget> all = of_.requests;
@@ -165,6 +205,15 @@ std::vector<asked_to_forget> expectation::requests() const {
 
 std::vector<std::uint64_t> expectation::retentions() const {
   if (is_opening()) return of_.before_kill.retentions;
+  if (of_.how.mixes) {  // one writer sets it
+    std::vector<std::uint64_t> all{of_.before_retention};
+    for (std::size_t i = 0; i < of_.operations.size(); ++i) {
+      if (!of_.operations[i].sets_retention || (begun_ >> i & 1) == 0) continue;
+      if ((returned_ >> i & 1) != 0) all.clear();
+      all.push_back(of_.operations[i].retention);
+    }
+    return all;
+  }
   std::vector<std::uint64_t> all{last_ ? of_.operations[*last_].retention : of_.before_retention};
   if (const auto now = operation_in_flight()) all.push_back(of_.operations[*now].retention);
   return all;

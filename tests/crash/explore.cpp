@@ -23,6 +23,26 @@ std::uint64_t boot_of_session(const left_files& left) {
   return boot;
 }
 
+judged_by judged_after(const expectation& e, crash_kind how) {
+  judged_by by{.allowed = e.allowed(how),
+               .closed = e.closed(how),
+               .clock_min = e.clock_min(),
+               .queries = e.queries(),
+               .feeds = e.feeds(),
+               .requests = e.requests(),
+               .retentions = e.retentions(),
+               .gone = e.gone()};
+  by.writes = e.writes();
+  by.expired_min = e.expired_min();
+  by.expired_max = e.expired_max();
+  return by;
+}
+
+left_by_crash left_after(const judged_by& by) {
+  return {by.allowed,    by.closed, by.queries, by.feeds,       by.requests,
+          by.retentions, by.gone,   by.writes,  by.expired_min, by.expired_max};
+}
+
 }  // namespace
 
 std::optional<failure> explorer::explore(const story& s) {
@@ -58,14 +78,7 @@ void explorer::walk(const story& s, media m, std::uint64_t per_point) {
 void explorer::judge_moment(const story& s, const media& m, const expectation& e, std::size_t index,
                             std::uint64_t per_point) {
   const choices all(m);
-  const judged_by by{e.allowed(crash_kind::power_cut),
-                     e.closed(crash_kind::power_cut),
-                     e.clock_min(),
-                     e.queries(),
-                     e.feeds(),
-                     e.requests(),
-                     e.retentions(),
-                     e.gone()};
+  const judged_by by = judged_after(e, crash_kind::power_cut);
   ++into_->moments;
   if (all.count() <= per_point) ++into_->exhausted;
   const std::uint64_t most = total_bytes(m.working()) > large_bytes ? per_point / 8 + 8 : per_point;
@@ -77,14 +90,7 @@ void explorer::judge_moment(const story& s, const media& m, const expectation& e
 void explorer::judge_kill(const story& s, const media& m, const expectation& e, std::size_t index) {
   const std::uint64_t larger = total_bytes(m.working()) > large_bytes ? 8 : 1;
   if (random_() % (how_.kill_one_in * (s.depth > 0 ? 4 : 1) * larger) != 0) return;
-  const judged_by by{e.allowed(crash_kind::kill),
-                     e.closed(crash_kind::kill),
-                     e.clock_min(),
-                     e.queries(),
-                     e.feeds(),
-                     e.requests(),
-                     e.retentions(),
-                     e.gone()};
+  const judged_by by = judged_after(e, crash_kind::kill);
   judge_one(s, crash_kind::kill, m.working(), by, index, e, &m);
 }
 
@@ -136,19 +142,15 @@ void explorer::nest(const story& s, crash_kind how, const left_files& left, cons
   constexpr std::uint64_t per_point = 24;
   if (how == crash_kind::kill) {
     // the power may fail while the killed process's stores are still on their way
-    left_by_crash after_power_cut{e.allowed(crash_kind::power_cut),
-                                  e.closed(crash_kind::power_cut),
-                                  by.queries,
-                                  by.feeds,
-                                  by.requests,
-                                  by.retentions,
-                                  by.gone};
+    left_by_crash after_power_cut = left_after(by);
+    after_power_cut.allowed = e.allowed(crash_kind::power_cut);
+    after_power_cut.closed = e.closed(crash_kind::power_cut);
     after_power_cut.allowed.insert(after_power_cut.allowed.end(), by.allowed.begin(), by.allowed.end());
-    const left_by_crash after_kill{by.allowed, by.closed, by.queries, by.feeds, by.requests, by.retentions, by.gone};
+    const left_by_crash after_kill = left_after(by);
     walk(record_recovery(s, left, s.boot, std::move(after_power_cut), after_kill, random_()), *continued, per_point);
   } else {
     const unit granularity = s.how.on == device::persistent_memory ? unit::line : unit::sector;
-    const left_by_crash after{by.allowed, by.closed, by.queries, by.feeds, by.requests, by.retentions, by.gone};
+    const left_by_crash after = left_after(by);
     walk(record_recovery(s, left, s.boot + 1, after, after, random_()), media(granularity, left), per_point);
   }
 }

@@ -19,13 +19,14 @@ std::string judge_one(const store& s, const feed_info& info, const story_feed& w
   }
   if (info.after != wanted.after || info.snapshot != wanted.snapshot) return name + " began elsewhere";
   const feed f = s.open_feed(name);
-  const feed_place* place = wanted.place_of(f.token());
-  if (place == nullptr) {
+  const std::optional<feed_place> place = wanted.place_at(f.token());
+  if (!place) {
     const feed_place there = feed_place::of(f.token(), 0);
     return name + " is acknowledged up to version " + std::to_string(there.at.told()) + " and " +
            std::to_string(there.at.changes) + " changes, which it never was";
   }
   if (info.acknowledged != place->at.told()) return name + " tells another acknowledged version than its place";
+  if (wanted.by_version) return {};
   const std::vector<std::uint64_t> all = all_changes(s, wanted, version_max);
   const bool right =
       wanted.told.size() <= all.size() && std::ranges::equal(wanted.told, std::span(all).first(wanted.told.size()));
@@ -47,12 +48,21 @@ version newest_version(const store& s) {
 /// Reads on to its end. What it should then have told from its beginning on is put into `all`.
 std::string read_to_end(const store& s, feed& f, const story_feed& wanted, std::mt19937_64& random,
                         std::vector<std::uint64_t>& all, version& told_up_to) {
-  const feed_place* place = wanted.place_of(f.token());
-  if (place == nullptr) return wanted.name + " is acknowledged where it never was";
+  const std::optional<feed_place> place = wanted.place_at(f.token());
+  if (!place) return wanted.name + " is acknowledged where it never was";
   constexpr std::uint64_t batches_max = 1'000'000;
   const std::uint64_t max = random() % 3 == 0 ? 1000 : 1 + random() % 4;
   const read_of_feed rest = read_feed(f, max, batches_max);
   told_up_to = rest.up_to;
+  if (rest.up_to < wanted.told_up_to) {
+    return wanted.name + " told all up to version " + std::to_string(wanted.told_up_to) + ", now up to " +
+           std::to_string(rest.up_to);
+  }
+  if (wanted.by_version) {
+    const story_writes now = story_writes::behind(s);
+    auto wrong = judge_told(groups_of(now, 0), wanted.filter, *place, rest.changes, rest.up_to);
+    return wrong.empty() ? wrong : wanted.name + " from version " + std::to_string(place->at.at) + " on: " + wrong;
+  }
   all = all_changes(s, wanted, rest.up_to);
   const bool right =
       place->changes <= all.size() && std::ranges::equal(rest.told, std::span(all).subspan(place->changes));
@@ -62,10 +72,6 @@ std::string read_to_end(const store& s, feed& f, const story_feed& wanted, std::
            std::to_string(rest.told.size()) + " changes up to version " + std::to_string(rest.up_to) +
            ", which are not those behind its place; after version " + std::to_string(wanted.after) + ":\n" +
            changes_text(s, wanted);
-  }
-  if (rest.up_to < wanted.told_up_to) {
-    return wanted.name + " told all up to version " + std::to_string(wanted.told_up_to) + ", now up to " +
-           std::to_string(rest.up_to);
   }
   return {};
 }
@@ -103,7 +109,7 @@ std::string read_feeds(const store& s, const std::vector<story_feed>& feeds, std
   return {};
 }
 
-std::string use_feeds(store& s, std::vector<story_feed>& feeds, std::uint64_t seed) {
+std::string use_feeds(store& s, std::vector<story_feed>& feeds, std::uint64_t seed, bool by_version) {
   std::mt19937_64 random(seed);
   const bool all_is_durable = random() % 2 == 0;
   if (all_is_durable) s.sync();
@@ -115,7 +121,7 @@ std::string use_feeds(store& s, std::vector<story_feed>& feeds, std::uint64_t se
              std::to_string(newest_version(s));
     }
     now.surely = now.possibly = true;
-    now.places = {feed_place(*now.place_of(s.open_feed(now.name).token()))};
+    now.places = {now.place_at(s.open_feed(now.name).token()).value()};
     now.found.reset();
     if (random() % 3 != 0) {
       now.places = {feed_place::of(f.token(), now.told.size())};
@@ -133,7 +139,8 @@ std::string use_feeds(store& s, std::vector<story_feed>& feeds, std::uint64_t se
     }
   }
   story_feed next{.name = "feed after", .filter = static_cast<unsigned>(random() % filters_of_stories)};
-  next.snapshot = random() % 2 == 0;
+  next.by_version = by_version;
+  next.snapshot = random() % 2 == 0 && !by_version;
   const version newest = newest_version(s);
   feed made =
       s.feed({.name = next.name, .after = newest, .where = filter_of_stories(next.filter), .snapshot = next.snapshot});

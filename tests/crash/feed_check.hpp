@@ -14,6 +14,7 @@ namespace icecore::crash {
 /// Reads each from its place to its end, and compares with the histories. Changes nothing.
 [[nodiscard]] std::string read_feeds(const store& s, const std::vector<story_feed>& feeds, std::uint64_t seed);
 /// Reads, acknowledges and drops them, and makes another one. `feeds` then says what is left.
-[[nodiscard]] std::string use_feeds(store& s, std::vector<story_feed>& feeds, std::uint64_t seed);
+[[nodiscard]] std::string use_feeds(store& s, std::vector<story_feed>& feeds, std::uint64_t seed,
+                                    bool by_version = false);
 
 }  // namespace icecore::crash

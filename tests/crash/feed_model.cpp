@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "content.hpp"
 #include "kept_model.hpp"
@@ -16,6 +18,13 @@ feed_place feed_place::of(const std::string& token, std::uint64_t changes) {
 const feed_place* story_feed::place_of(std::string_view token) const noexcept {
   const auto at = std::ranges::find(places, token, &feed_place::token);
   return at == places.end() ? nullptr : &*at;
+}
+
+std::optional<feed_place> story_feed::place_at(const std::string& token) const {
+  if (const feed_place* exact = place_of(token)) return *exact;
+  const feed_place there = feed_place::of(token, 0);
+  const auto is_there = [&](const feed_place& p) { return p.at.at == there.at.at; };
+  return by_version && std::ranges::any_of(places, is_there) ? std::optional(there) : std::nullopt;
 }
 
 void story_feed::apply(const done_to_feed& o, bool returned) {
@@ -44,9 +53,13 @@ void story_feed::apply(const done_to_feed& o, bool returned) {
     if (returned) places.clear();
     places.push_back(*o.acknowledged);
   }
-  if (found) std::erase_if(places, [this](const feed_place& p) { return p.at.before(found->at); });
+  if (found) {
+    std::erase_if(places,
+                  [this](const feed_place& p) { return by_version ? p.at.at < found->at.at : p.at.before(found->at); });
+  }
   if (!returned) return;
   told_up_to = std::max(told_up_to, o.told_up_to);
+  if (by_version) return;  // judged by what was written
   const std::uint64_t end = o.from + o.told.size();
   if (end <= told.size() || o.from > told.size()) return;
   told.insert(told.end(), o.told.end() - static_cast<std::ptrdiff_t>(end - told.size()), o.told.end());
@@ -61,7 +74,8 @@ std::uint64_t change_sum(const key_change& c, bool is_snapshot) noexcept {
 
 namespace {
 
-bool matches(unsigned filter, const key_change& c) {
+template <class Change>
+bool matches(unsigned filter, const Change& c) {
   if (c.value) return matches_filter_of_stories(filter, c.key, *c.value);
   return !filter_of_stories_reads_values(filter) && matches_filter_of_stories(filter, c.key, {});
 }
@@ -125,11 +139,55 @@ read_of_feed read_feed(feed& f, std::uint64_t max, std::uint64_t batches) {
   read_of_feed all;
   for (std::uint64_t i = 0; i < batches && !all.is_all; ++i) {
     const feed_batch some = f.next(max);
-    for (const key_change& c : some.changes) all.told.push_back(change_sum(c, some.is_snapshot));
+    for (const key_change& c : some.changes) {
+      all.told.push_back(change_sum(c, some.is_snapshot));
+      all.changes.push_back({.key = std::string(c.key), .at = c.version, .value = {}});
+      if (c.value) all.changes.back().value = *c.value;
+    }
     all.up_to = some.told;
     all.is_all = some.changes.empty();
   }
   return all;
+}
+
+std::string judge_told(const written_groups& written, unsigned filter, const feed_place& from,
+                       const std::vector<story_write>& told, version up_to) {
+  // of each version and key the last change that was told
+  std::map<std::pair<version, std::string>, const story_write*> last;
+  const story_write* before = nullptr;
+  for (const story_write& w : told) {
+    const std::string named = w.key.substr(0, 40) + " in version " + std::to_string(w.at);
+    if (before != nullptr && std::tie(w.at, w.key) < std::tie(before->at, before->key)) return named + " is told late";
+    if (w.at < from.at.at || w.at > up_to + 1) return named + " is told out of its place";
+    before = last[{w.at, w.key}] = &w;
+  }
+  for (const auto& [key, groups] : written) {
+    bool was_there = false;
+    bool may_lack = true;  // the first may be a removal of what retention has dropped
+    for (const written_group& g : groups) {
+      const std::string named = key.substr(0, 40) + " in version " + std::to_string(g.at);
+      const auto one = last.find({g.at, key});
+      const bool is_told = one != last.end();
+      if (is_told) {
+        const auto is_it = [&](const story_write* w) { return w->value == one->second->value; };
+        if (!std::ranges::any_of(g.all, is_it)) return named + " is told with what nobody wrote";
+        const bool all_match = std::ranges::all_of(g.last, [&](const story_write* w) { return matches(filter, *w); });
+        const bool is_whole = g.at <= up_to;
+        if (all_match && is_whole && !std::ranges::any_of(g.last, is_it))
+          return named + " is not told as it came to be";
+        last.erase(one);
+      }
+      const bool removes = !g.last.front()->value;
+      const bool all_match = std::ranges::all_of(g.last, [&](const story_write* w) { return matches(filter, *w); });
+      const bool is_due = (from.at.changes == 0 ? g.at >= from.at.at : g.at > from.at.at) && g.at <= up_to;
+      if (!is_told && is_due && all_match && !(removes && (may_lack || !was_there))) return named + " is not told";
+      was_there = !removes;
+      may_lack = false;
+    }
+  }
+  if (last.empty()) return {};
+  return last.begin()->first.second.substr(0, 40) + " in version " + std::to_string(last.begin()->first.first) +
+         " is told, and was not written";
 }
 
 }  // namespace icecore::crash

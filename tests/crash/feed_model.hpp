@@ -16,6 +16,7 @@
 #include "icecore/feed.hpp"
 #include "icecore/icecore.hpp"
 #include "query/feed/position.hpp"
+#include "written_model.hpp"
 
 namespace icecore::crash {
 
@@ -41,6 +42,8 @@ struct done_to_feed {
   std::uint64_t from = 0;                    ///< so many changes were told before
   std::vector<std::uint64_t> told{};         ///< these (change_sum())
   version told_up_to = 0;
+  std::optional<feed_place> begun{};   ///< of feeds by_version: where it read from,
+  std::vector<story_write> changes{};  ///< and these are told
 };
 
 struct story_feed {
@@ -48,6 +51,9 @@ struct story_feed {
   version after = 0;
   unsigned filter = 0;  ///< filter_of_stories()
   bool snapshot = false;
+  /// Compactions are beside it: of several changes of a key in one version it may tell the last alone, and it tells a
+  /// version from its first change again. What was told is then compared by version and key.
+  bool by_version = false;
 
   bool surely = false;  ///< it is there
   bool possibly = false;
@@ -61,6 +67,8 @@ struct story_feed {
   void apply(const done_to_feed& o, bool returned);
   /// The acknowledged place with this token, if there may be one.
   [[nodiscard]] const feed_place* place_of(std::string_view token) const noexcept;
+  /// Likewise; if it tells by version, the place in the version of one that there may be.
+  [[nodiscard]] std::optional<feed_place> place_at(const std::string& token) const;
 };
 
 /// Of one change, or of an item of the snapshot, of which `before` and `first` do not count.
@@ -74,9 +82,14 @@ struct story_feed {
 /// What is read of a feed in at most so many batches, each of at most `max` changes.
 struct read_of_feed {
   std::vector<std::uint64_t> told;
+  std::vector<story_write> changes;
   version up_to = 0;
   bool is_all = false;  ///< the last batch was empty
 };
 [[nodiscard]] read_of_feed read_feed(feed& f, std::uint64_t max, std::uint64_t batches);
+
+/// What is wrong with what a feed with this filter told from a place on, up to a version, where this was written.
+[[nodiscard]] std::string judge_told(const written_groups& written, unsigned filter, const feed_place& from,
+                                     const std::vector<story_write>& told, version up_to);
 
 }  // namespace icecore::crash

@@ -38,8 +38,11 @@ bool is_own(const story& into, std::size_t n) {
 std::optional<version> drawn_after(const store& s, std::uint64_t draw) {
   if (draw == 0) return std::nullopt;
   version v = (draw - 1) % s.clock();
+  // all that it tells is to be there
+  if (const auto expired = s.expired_versions(); !expired.empty()) v = std::max(v, expired.back().end);
+  if (v >= s.clock()) return std::nullopt;
   while (v > 0 && s.lost_versions().contains(v)) --v;
-  return v;
+  return s.is_expired(v) ? std::nullopt : std::optional(v);
 }
 
 void make(store& s, story& into, feeds_in_use& live, unsigned number, const planned_feed& p) {
@@ -50,6 +53,7 @@ void make(store& s, story& into, feeds_in_use& live, unsigned number, const plan
     f.name = "feed-" + std::string(1, static_cast<char>('a' + into.depth)) + std::to_string(number);
     f.filter = p.filter;
     f.snapshot = p.snapshot;
+    f.by_version = into.how.mixes;
     into.feeds.push_back(f);
   }
   const std::string name = into.feeds[n].name;
@@ -76,21 +80,23 @@ void make(store& s, story& into, feeds_in_use& live, unsigned number, const plan
 }
 
 /// Opens the feed where it is acknowledged: at one of the places that are known.
-void open_anew(const store& s, const std::string& name, feeds_in_use::one& now, const std::vector<feed_place>& known,
+void open_anew(const store& s, const story_feed& of, feeds_in_use::one& now, const std::vector<feed_place>& known,
                done_to_feed& done) {
-  now.reads.emplace(s.open_feed(name));
-  const std::string token = now.reads->token();
-  const auto place = std::ranges::find(known, token, &feed_place::token);
-  if (place == known.end()) throw std::logic_error(name + " is acknowledged where it never was");
-  now.told = place->changes;
-  done.found = *place;
+  now.reads.emplace(s.open_feed(of.name));
+  story_feed places{.name = of.name, .by_version = of.by_version};
+  places.places = known;
+  done.found = places.place_at(now.reads->token());
+  if (!done.found) throw std::logic_error(of.name + " is acknowledged where it never was");
+  now.told = done.found->changes;
 }
 
 void read(feeds_in_use::one& now, const planned_feed& p, done_to_feed& done) {
   now.previous = feed_place::of(now.reads->token(), now.told);
   done.from = now.told;
-  const read_of_feed all = read_feed(*now.reads, p.max, p.batches);
+  done.begun = now.previous;
+  read_of_feed all = read_feed(*now.reads, p.max, p.batches);
   done.told = all.told;
+  done.changes = std::move(all.changes);
   done.told_up_to = all.up_to;
   now.told += all.told.size();
 }
@@ -107,27 +113,27 @@ void acknowledge(feeds_in_use::one& now, const planned_feed& p, done_to_feed& do
 
 void use(store& s, story& into, feeds_in_use& live, unsigned number, const planned_feed& p) {
   const std::size_t n = into.operations[number].feed;
-  const std::string name = into.feeds[n].name;  // another writer may make feeds meanwhile
+  const story_feed of = into.feeds[n];  // another writer may make feeds meanwhile
   done_to_feed done{.what = p.what};
   feeds_in_use::one& shared = live.by_number[n];
   done.own = is_own(into, n);
   if (shared.known.empty()) shared.known = into.feeds[n].places;  // from before the story
   if (!done.own) {                                                // with an object of its own
     feeds_in_use::one mine;
-    open_anew(s, name, mine, shared.known, done);
+    open_anew(s, of, mine, shared.known, done);
     read(mine, p, done);
     into.operations[number].of_feed = done;
     return;
   }
   if (!shared.reads || p.anew) {
-    open_anew(s, name, shared, shared.known, done);
+    open_anew(s, of, shared, shared.known, done);
     shared.place = done.found;
   }
   if (p.what == feed_step::drop) {
     if (number % 2 == 0) {
       shared.reads->drop();
     } else {
-      s.drop_feed(name);
+      s.drop_feed(of.name);
     }
     shared.reads.reset();
   } else {
@@ -160,7 +166,15 @@ void run_feed(store& s, story& into, feeds_in_use& live, unsigned number, const 
     done.what = std::string(names[static_cast<unsigned>(adjusted.what)]) + " a feed";
     done.of_feed.what = adjusted.what;
   }
-  if (makes) return make(s, into, live, number, adjusted);
+  if (makes) {
+    try {
+      return make(s, into, live, number, adjusted);
+    } catch (const error& e) {  // another writer's compaction has let it expire
+      if (e.code() != errc::version_expired || !into.how.mixes) throw;
+      into.operations[number].of_feed = {.what = adjusted.what, .refused = true};
+      return;
+    }
+  }
   into.operations[number].feed = n;
   try {
     use(s, into, live, number, adjusted);
@@ -177,10 +191,10 @@ void look_at(const store& s, std::vector<story_feed>& feeds) {
     names.push_back(info.name);
     const auto of = std::ranges::find(feeds, info.name, &story_feed::name);
     if (of == feeds.end()) continue;  // judged elsewhere
-    const feed_place* place = of->place_of(s.open_feed(info.name).token());
-    if (place == nullptr) throw std::logic_error(info.name + " is acknowledged where it never was");
+    const auto place = of->place_at(s.open_feed(info.name).token());
+    if (!place) throw std::logic_error(info.name + " is acknowledged where it never was");
     of->surely = true;
-    of->places = {feed_place(*place)};
+    of->places = {*place};
   }
   std::erase_if(feeds, [&](const story_feed& f) { return std::ranges::find(names, f.name) == names.end(); });
 }
@@ -191,6 +205,12 @@ void check_what_was_told(const store& finished, const story& of) {
     std::optional<std::vector<std::uint64_t>> all;
     for (const done_operation& o : of.operations) {
       if (o.feed != n || o.of_feed.refused || o.of_feed.told.empty()) continue;
+      if (f.by_version) {
+        const auto wrong = judge_told(groups_of(*of.writes, ~std::uint64_t{0}), f.filter, *o.of_feed.begun,
+                                      o.of_feed.changes, o.of_feed.told_up_to);
+        if (!wrong.empty()) throw std::logic_error(f.name + ": " + wrong);
+        continue;
+      }
       if (!all) all = all_changes(finished, f, version_max);
       const auto& [from, told] = std::tie(o.of_feed.from, o.of_feed.told);
       const bool right = from + told.size() <= all->size() &&

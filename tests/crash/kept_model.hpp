@@ -61,6 +61,7 @@ struct kept_query {
   query_keeps keeps = query_keeps::keys;
   query_answer answer{};
   bool answer_certain = true;  ///< no write of its version is in flight
+  bool is_answered = false;    ///< while its version could be read
 
   bool surely = false;  ///< it is there
   bool possibly = false;

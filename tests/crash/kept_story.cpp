@@ -157,7 +157,16 @@ void run_query(store& s, story& into, unsigned number, const planned_query& p) {
   done.of_query.what = starts ? query_step::start : p.what == query_step::start ? query_step::run : p.what;
   constexpr const char* names[] = {"start", "run", "read", "acknowledge", "cancel", "drop"};
   done.what = std::string(names[static_cast<unsigned>(done.of_query.what)]) + " a query";
-  if (starts) return start(s, into, number, p);
+  if (starts && !into.how.mixes) return start(s, into, number, p);
+  if (starts) {
+    try {
+      return start(s, into, number, p);
+    } catch (const error& e) {  // another writer's compaction has let it expire
+      if (e.code() != errc::version_expired) throw;
+      done.of_query = {.what = query_step::start, .refused = true};
+      return;
+    }
+  }
   // One writer alone acknowledges, cancels and drops a query: in what order that happens is known.
   const std::size_t n = there[p.which % there.size()];
   const bool own = into.how.writers == 1 || fibers::current() == n % into.how.writers;
@@ -165,6 +174,10 @@ void run_query(store& s, story& into, unsigned number, const planned_query& p) {
   planned_query adjusted = p;
   adjusted.what = done.of_query.what;
   done.query = n;
+  if (into.how.mixes && adjusted.what == query_step::drop && !s.is_expired(into.queries[n].at)) {
+    into.queries[n].answer = answer_of(s.at(into.queries[n].at), into.queries[n].filter);  // it may expire now
+    into.queries[n].is_answered = true;
+  }
   try {
     use(s, into, number, adjusted);
   } catch (const error& e) {
@@ -199,9 +212,9 @@ void answer_queries(const store& finished, story& into) {
     for (const done_operation& o : into.operations) {
       started = started || (o.query == n && o.of_query.what == query_step::start);
     }
-    if (started) q.answer = answer_of(finished.at(q.at), q.filter);
+    if (started && !q.is_answered && !finished.is_expired(q.at)) q.answer = answer_of(finished.at(q.at), q.filter);
     for (const done_operation& o : into.operations) {
-      if (o.query != n || o.of_query.refused) continue;
+      if (o.query != n || o.of_query.refused || (finished.is_expired(q.at) && !q.is_answered)) continue;
       const auto& read = o.of_query.read;
       const auto& rows = q.answer.rows;
       const std::uint64_t from = o.of_query.from;

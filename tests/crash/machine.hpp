@@ -33,7 +33,7 @@ namespace icecore::crash {
 inline constexpr int first_simulated_descriptor = 1'000'000;
 
 /// What mapping a simulated file gives, and whether this is such a mapping, which then is given up.
-void* map_simulated(void* wish, std::size_t size, int descriptor, off_t offset);
+void* map_simulated(void* wish, std::size_t size, int descriptor, off_t offset, bool is_shared);
 bool unmap_simulated(void* at);
 
 /// Zeros, which take memory where they are written, for a file's content: at a border of huge pages, where a store maps
@@ -104,6 +104,9 @@ class machine {
   /// Another host of the same device, as over a shared file system.
   void set_elsewhere(bool elsewhere) noexcept { elsewhere_ = elsewhere; }
   [[nodiscard]] bool elsewhere() const noexcept { return elsewhere_; }
+  /// Whether locks of files keep openings apart, as they do for a reader beside the writer. Else each is given.
+  void set_locks(bool are_kept) noexcept { locks_ = are_kept; }
+  [[nodiscard]] bool locks() const noexcept { return locks_; }
   /// What random numbers the store gets, and in which order the words of one memcpy reach the caches.
   void seed(std::uint64_t s) { random_.seed(s); }
   [[nodiscard]] std::uint64_t random() { return random_(); }
@@ -114,6 +117,8 @@ class machine {
   [[nodiscard]] bool recording() const noexcept { return recording_; }
   /// The time of a recording: each look at it takes a microsecond.
   [[nodiscard]] std::chrono::nanoseconds tick() noexcept { return time_ += std::chrono::microseconds(1); }
+
+  void pass(std::chrono::nanoseconds time) noexcept { time_ += time; }
 
   /// The events of its files, told by hooks.cpp and system.cpp.
   void stored(const std::byte* at, std::uint64_t size) noexcept;
@@ -131,6 +136,7 @@ class machine {
   device device_ = device::disk;
   std::uint64_t boot_ = 1;
   bool elsewhere_ = false;
+  bool locks_ = false;
   std::mt19937_64 random_;
   bool recording_ = false;
   std::chrono::nanoseconds time_{0};

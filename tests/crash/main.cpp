@@ -41,6 +41,8 @@ struct arguments {
   std::string packs = "some";
   std::string expires = "some";
   std::string holds = "some";
+  std::string mixes = "some";
+  std::string beside = "some";
   unsigned writers = 0;
   unsigned files = 0;
   bool full_nodes = false;
@@ -123,6 +125,14 @@ story_options options_of(const arguments& a, std::uint64_t seed) {
   // makes durable on a disk what was deferred: nothing would be.
   if (how.expires) how.queries = how.feeds = false;
   if (how.expires && how.on == device::disk) how.deferred = false;
+  const bool beside = one_of(4) == 0;
+  how.beside = how.packs && (a.beside == "always" || (a.beside == "some" && beside));
+  const bool mixes = one_of(8) == 0 && a.packs == "some" && a.expires == "some" && a.holds == "some";
+  if (a.mixes == "always" || (a.mixes == "some" && mixes)) {
+    how.mixes = how.queries = how.feeds = true;
+    how.packs = how.expires = how.holds = how.deferred = how.changes_mode = how.beside = false;
+    how.durability = durability::operation;
+  }
   return how;
 }
 
@@ -138,6 +148,8 @@ std::string replay(const arguments& a, std::uint64_t seed, std::optional<std::ui
   if (a.packs != "some") command += " --packs " + a.packs;
   if (a.expires != "some") command += " --expires " + a.expires;
   if (a.holds != "some") command += " --holds " + a.holds;
+  if (a.beside != "some") command += " --beside " + a.beside;
+  if (a.mixes != "some") command += " --mixes " + a.mixes;
   if (a.writers != 0) command += " --writers " + std::to_string(a.writers);
   if (a.files != 0) command += " --files " + std::to_string(a.files);
   if (a.full_nodes) command += " --full-nodes";
@@ -309,6 +321,13 @@ int main_of(int argc, char** argv) {
                  "retention, and keys that are forgotten, in stories with compactions: in half of them, or not")
       ->check(CLI::IsMember({"some", "always", "never"}));
   app.add_option("--holds", a.holds, "Of these stories, which hold versions: some, always, never")
+      ->check(CLI::IsMember({"some", "always", "never"}));
+  app.add_option("--beside", a.beside,
+                 "a reader beside the writer, across compactions: in a quarter of the stories with these, or not")
+      ->check(CLI::IsMember({"some", "always", "never"}));
+  app.add_option("--mixes", a.mixes,
+                 "several writers, kept queries and feeds beside compactions that let versions expire: in an eighth of "
+                 "the stories, or not")
       ->check(CLI::IsMember({"some", "always", "never"}));
   app.add_option("--writers", a.writers, "of all stories; 0: one, two or three")->check(CLI::Range(0U, 4U));
   app.add_option("--files", a.files, "of the stores of all stories; 0: one, in a quarter of them two")

@@ -42,7 +42,7 @@ int __wrap_mprotect(void* at, std::size_t bytes, int protection);
 
 void* __wrap_mmap(void* wish, std::size_t bytes, int protection, int flags, int descriptor, off_t offset) {
   if (descriptor >= icecore::crash::first_simulated_descriptor)
-    return icecore::crash::map_simulated(wish, bytes, descriptor, offset);
+    return icecore::crash::map_simulated(wish, bytes, descriptor, offset, (flags & MAP_PRIVATE) == 0);
   const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (wish != nullptr || flags != kind) return real_mmap(wish, bytes, protection, flags, descriptor, offset);
   for (kept_mapping& k : kept) {

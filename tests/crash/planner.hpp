@@ -34,6 +34,7 @@ struct planned {
     retain,
     forget,
     hold,  ///< or release
+    look,  ///< of a reader beside the writer
     query,
     feed
   };
@@ -91,6 +92,14 @@ class planner {
 
   planned next(unsigned number, unsigned writer) {
     planned p{};
+    if (how_.mixes) {
+      if (auto mixed = mixes(number, writer)) return *mixed;
+    }
+    if (how_.beside && one_in(3)) {
+      p.what = planned::kind::look;
+      p.held_back = draw(16);
+      return p;
+    }
     // what packing leaves of several records of one version is another content
     if (how_.holds && one_in(4)) return holds();
     if (how_.expires && one_in(4)) return one_in(2) ? retains() : forgets();
@@ -139,6 +148,33 @@ class planner {
       p.what = planned::kind::reopen;
     }
     return p;
+  }
+
+  /// Of a story that mixes: the first writer packs, and says what is kept.
+  [[nodiscard]] std::optional<planned> mixes(unsigned number, unsigned writer) {
+    const std::uint64_t dice = draw(12);
+    if (writer == 0 && number == 0) return retains();
+    planned p{};
+    if (writer == 0 && dice < 5) {
+      if (dice == 0) return retains();
+      if (dice == 1) return holds();
+      p.what = planned::kind::pack;
+      p.while_open = how_.writers > 1 || one_in(2);
+      return p;
+    }
+    if (dice < 8) {
+      const bool feeds = one_in(2);
+      p.what = feeds ? planned::kind::feed : planned::kind::query;
+      const auto drawn = [this](std::uint64_t below) { return draw(below); };
+      feeds ? static_cast<void>(p.of_feed = plan_feed(drawn)) : static_cast<void>(p.of_query = plan_query(drawn));
+      p.of_feed.snapshot = false;
+      return p;
+    }
+    if (dice == 8) {
+      p.what = planned::kind::tag;
+      return p;
+    }
+    return std::nullopt;
   }
 
   [[nodiscard]] planned retains() {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/threads.hpp"
+#include "beside_story.hpp"
 #include "feed_story.hpp"
 #include "fibers.hpp"
 #include "kept_story.hpp"
@@ -27,9 +28,13 @@ void spread(const story_options& how, std::uint64_t number) {
 class runner {
  public:
   runner(story& into, const std::string& path, const std::vector<planned>& plan)
-      : into_(into), path_(path), plan_(plan), gone_(into.gone.begin(), into.gone.end()) {}
+      : into_(into), path_(path), plan_(plan), gone_(into.gone.begin(), into.gone.end()), reader_(path, into.how) {}
 
-  void open() { store_.emplace(path_, opening_options(into_.how, machine::recorded)); }
+  void open() {
+    options opening = opening_options(into_.how, machine::recorded);
+    opening.publish_settled = into_.how.beside && machine::get().recording();
+    store_.emplace(path_, opening);
+  }
   /// Notes the keys that the story begins with.
   void look() {
     for (const std::string_view key : store_->keys()) there_before_.emplace(key);
@@ -84,6 +89,10 @@ class runner {
     if (into_.how.expires && (p.what == planned::kind::pack || p.what == planned::kind::forget))
       before.emplace(*store_);
     machine::get().note({event::kind::begin, 0, 0, 0, number});
+    if (into_.writes) {
+      into_.writes->operations[number].writer = fibers::current();
+      into_.writes->operations[number].called = ++calls_;
+    }
     spread(into_.how, number);
     store& s = *store_;
     std::optional<compaction_report> packed;
@@ -164,6 +173,10 @@ class runner {
         if (p.while_open) {
           done.what = "compact while it is open";
           done.belongs_to = s.clock();
+          if (into_.how.mixes) {
+            compact_beside_others(how);
+            break;
+          }
           packed = s.compact(how);
           done.leaves_open = s.clock() == done.belongs_to;  // nothing was written in it
           done.durable_point = !into_.how.keeps_each_write();
@@ -182,6 +195,9 @@ class runner {
       case planned::kind::hold:
         hold(done, p);
         break;
+      case planned::kind::look:
+        done.what = reader_.step(s, p.held_back);
+        break;
       case planned::kind::forget: {
         done.what = "forget";
         const forget_report report = s.forget({.keys = p.forgotten.keys, .prefixes = p.forgotten.prefixes});
@@ -193,8 +209,11 @@ class runner {
         break;
       }
     }
+    if (into_.writes) note_writes(number, p);
     machine::get().note({event::kind::end, 0, 0, 0, number});
     if (!into_.how.expires) return;
+    if (packed && packed->packed && !reader_.is_open() && !packed->erased)
+      throw std::logic_error("a compaction that nobody is beside has erased nothing");
     if (packed) {
       before->judge(*store_, *packed, number % 4 == 1, known_);
       done.packed = known_;
@@ -204,6 +223,8 @@ class runner {
     note_gone(done, packed);
     look_at_content(done);
   }
+
+  void end_reading() { reader_.close(); }
 
   /// Ends the store as an operation of its own.
   void close(unsigned number) {
@@ -262,6 +283,54 @@ class runner {
     done.durable_point = !into_.how.keeps_each_write() && durable < held;  // then it syncs
   }
 
+  /// Of the first writer: others go on meanwhile.
+  void compact_beside_others(const compaction_options& how) {
+    store& s = *store_;
+    const version from = s.clock();
+    const retention policy = s.retention();
+    std::vector<version> kept;
+    if (policy.tagged) {
+      for (const tag_info& t : s.tags()) kept.push_back(t.version);
+    }
+    for (const held_version& h : s.held_versions()) kept.push_back(h.version);
+    const auto before = s.expired_versions();
+    try {
+      static_cast<void>(s.compact(how));
+    } catch (const error& e) {
+      if (e.code() != errc::query_busy) throw;  // queries were made all the time
+    }
+    for (const version v : kept) {
+      const bool had = std::ranges::any_of(before, [v](const auto& r) { return r.first <= v && v < r.end; });
+      if (!had && s.is_expired(v)) throw std::logic_error("a compaction let version " + std::to_string(v) + " expire");
+    }
+    const auto is_of_newest = [&](version v) { return v >= from || from - v <= policy.newest; };
+    for (version v = from > policy.newest ? from - policy.newest : 1; v < from && policy.newest > 0; ++v) {
+      const bool had = std::ranges::any_of(before, [v](const auto& r) { return r.first <= v && v < r.end; });
+      if (is_of_newest(v) && !had && s.is_expired(v) && s.clock() == from)
+        throw std::logic_error("a compaction let version " + std::to_string(v) + " of the newest expire");
+    }
+    if (policy.keeps_all() && s.expired_versions().size() > before.size())
+      throw std::logic_error("a compaction let versions expire that are all to stay");
+  }
+
+  /// What the operation has written, by the version that its call returned.
+  void note_writes(unsigned number, const planned& p) {
+    done_operation& done = into_.operations[number];
+    story_writes::operation& all = into_.writes->operations[number];
+    all.returned = ++calls_;
+    const bool writes = p.what <= planned::kind::batch_new && done.belongs_to != 0;
+    for (const auto& w : p.writes) {
+      if (writes) all.writes.push_back({.key = w.key, .at = done.belongs_to, .value = w.value});
+    }
+    done.sum = all.writes.empty() && p.what != planned::kind::label ? 0 : 1;
+    if (p.what == planned::kind::pack) done.expired = store_->expired_versions();
+    done.sets_retention = p.what == planned::kind::retain || p.what == planned::kind::hold;
+    if (done.sets_retention) done.retention = retention_sum(*store_);
+    for (const story_write& told : done.of_feed.changes) {
+      if (told.value) done.required |= writer_of(*told.value, into_.depth);
+    }
+  }
+
   /// The operation (a bit) that must have written a key that is there, if only one can have: it is durable then.
   [[nodiscard]] std::uint64_t only_writer_of(const std::string& key, unsigned number) const {
     std::uint64_t writers = 0;
@@ -275,6 +344,7 @@ class runner {
 
   void close(done_operation& done) {
     done.belongs_to = store_->clock();
+    if (into_.how.beside) reader_.close();
     feeds_.close();
     store_->close();
     store_.reset();
@@ -289,10 +359,22 @@ class runner {
   std::set<std::string> there_before_;
   std::optional<store> store_;
   feeds_in_use feeds_;  // end before the store does
+  reader_beside reader_;
   std::vector<closed_version> known_;
   std::uint64_t content_ = 0;
   std::uint64_t retention_ = 0;
+  std::uint64_t calls_ = 0;  // and returns
 };
+
+/// In stories that mix: the tags of each operation, and whether the finished store holds what all have written.
+void attribute_tags(story& s, const store& finished) {
+  for (const tag_info& t : finished.tags()) {
+    const std::int64_t number = t.time_ns - runner::first_time(s.depth);
+    if (number >= 0) s.writes->operations[static_cast<std::size_t>(number)].tags += tag_sum(t);
+  }
+  if (auto wrong = judge_writes(finished, *s.writes, {~std::uint64_t{0}}); !wrong.empty())
+    throw std::logic_error(wrong + "\n" + content_text(finished));
+}
 
 /// Gives each record of the finished store to the operation that wrote it.
 void attribute(story& s, const store& finished, const std::vector<planned>& plan,
@@ -349,14 +431,14 @@ void prepare(story& s, planner& plan) {
       for (std::uint64_t i = 0; i < plan.crowd(); ++i)
         first.insert(planner::crowd_key(plan.crowd_descends() ? plan.crowd() - 1 - i : i), "old");
       if (plan.crowd() != 0) first.insert(planner::crowd_key(plan.full_leaf()) + "0", "old");
-      if (s.how.expires && plan.one_in(4)) first.set_retention({.tagged = true});
+      if ((s.how.expires || s.how.mixes) && plan.one_in(4)) first.set_retention({.tagged = true});
       const std::uint64_t records = plan.draw(12);
       for (std::uint64_t i = 0; i < records; ++i) {
         spread(s.how, i);
         first.insert("shared-" + std::to_string(plan.draw(4)), "old" + std::string(plan.draw(50), 'o'));
         if (plan.one_in(4)) {
           first.tag({.name = "old-" + std::to_string(i), .time_ns = 1});
-        } else if (s.how.packs) {
+        } else if (s.how.packs || (s.how.mixes && plan.one_in(2))) {
           first.tag();
         }
       }
@@ -370,7 +452,7 @@ void prepare(story& s, planner& plan) {
       }
       if (s.how.packs) first.tag();
     }
-    if (s.how.packs && plan.one_in(2)) {
+    if ((s.how.packs || s.how.mixes) && plan.one_in(2)) {
       static_cast<void>(compact(machine::path(machine::recorded), opening_options(s.how, machine::recorded),
                                 {.whole = false, .threads = 1, .on_progress = {}}));
     }
@@ -398,6 +480,7 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
   s.operations[s.opening].gone = s.gone;
 
   runner run(s, machine::path(machine::recorded), plan);
+  m.set_locks(s.how.beside);
   m.start_recording();
   m.note({event::kind::begin, 0, 0, 0, s.opening});
   run.open();
@@ -410,6 +493,12 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
     places_before[std::string(key)] = run.opened().history(key).oldest_first().size();
   }
   m.note({event::kind::end, 0, 0, 0, s.opening});
+  if (s.how.mixes) {
+    s.writes = std::make_shared<story_writes>(story_writes::behind(run.opened()));
+    s.writes->operations.resize(s.operations.size());
+    s.before_expired = run.opened().expired_versions();
+    s.before_retention = retention_sum(run.opened());
+  }
   for (closed_version& then : s.closed) then.may_be_lost = run.opened().lost_versions().contains(then.at);
   if (s.how.expires) {
     run.look_at_closed_versions();
@@ -428,9 +517,12 @@ void record(story& s, const std::vector<planned>& plan, bool closes) {
     fibers::run(bodies, schedule);
   }
   if (closes) run.close(closing);
+  run.end_reading();
   s.events = m.stop_recording();
+  m.set_locks(false);
   if (closes) run.open();
-  if (!s.how.expires) attribute(s, run.opened(), plan, places_before);
+  if (s.how.mixes) attribute_tags(s, run.opened());
+  if (!s.how.expires && !s.how.mixes) attribute(s, run.opened(), plan, places_before);
   answer_queries(run.opened(), s);
   check_what_was_told(run.opened(), s);
   run.opened().close();

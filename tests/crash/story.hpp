@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "kept_model.hpp"
 #include "machine.hpp"
 #include "trace.hpp"
+#include "written_model.hpp"
 
 namespace icecore::crash {
 
@@ -49,7 +51,9 @@ struct done_operation {
   std::vector<std::string> gone_amid{};  ///< keys of which no byte is in a file when it is called, nor while it goes on
   std::vector<std::string> gone{};       ///< nor once it has returned
   std::vector<closed_version> packed{};  ///< what closed versions are since it, if it is a compaction
-  std::size_t query = no_query;          ///< which of the story's it is about
+  bool sets_retention = false;           ///< in stories that mix: or holds a version, or releases it
+  std::optional<std::vector<version_range>> expired{};  ///< likewise, of a compaction: behind it
+  std::size_t query = no_query;                         ///< which of the story's it is about
   done_to_query of_query;
   std::size_t feed = no_feed;  ///< likewise
   done_to_feed of_feed;
@@ -64,6 +68,9 @@ struct left_by_crash {
   std::vector<asked_to_forget> requests{};
   std::vector<std::uint64_t> retentions{};
   std::vector<std::string> gone{};
+  std::shared_ptr<const story_writes> writes{};  ///< of stories that mix, as in judged_by
+  std::vector<version_range> expired_min{};
+  std::vector<version_range> expired_max{};
 };
 
 struct story {
@@ -84,6 +91,8 @@ struct story {
   std::vector<asked_to_forget> requests;   ///< to forget, from before it
   std::vector<std::string> gone;           ///< keys of which no file had a byte before it
   unsigned depth = 0;                      ///< crashes before this story
+  std::shared_ptr<story_writes> writes;    ///< of stories that mix
+  std::vector<version_range> before_expired;
   trace events;
 };
 
@@ -118,6 +127,10 @@ class expectation {
   [[nodiscard]] std::vector<std::uint64_t> retentions() const;
   /// The keys of which no byte may be in a file.
   [[nodiscard]] std::vector<std::string> gone() const;
+  /// Of stories that mix: what `allowed` means, and which versions have expired at least and at most.
+  [[nodiscard]] std::shared_ptr<const story_writes> writes() const;
+  [[nodiscard]] std::vector<version_range> expired_min() const;
+  [[nodiscard]] std::vector<version_range> expired_max() const;
   /// Operations in flight, for people.
   [[nodiscard]] std::string in_flight() const;
 
@@ -127,6 +140,8 @@ class expectation {
   /// What a durable point covers: versions up to its own, of operations that had begun by then.
   /// allowed() of a story that counts by contents of the whole store: one writer's, whose operations follow each other.
   [[nodiscard]] std::vector<std::uint64_t> allowed_contents(crash_kind how) const;
+  /// Of a story that mixes: sets of operations.
+  [[nodiscard]] std::vector<std::uint64_t> allowed_sets() const;
   [[nodiscard]] std::optional<std::size_t> operation_in_flight() const;
   [[nodiscard]] std::uint64_t covered_sum(version up_to, std::uint64_t begun) const;
 

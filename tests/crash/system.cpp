@@ -5,6 +5,7 @@
 #include <libpmem2.h>
 #include <linux/magic.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,15 +35,83 @@ using icecore::crash::simulated_file;
 
 namespace {
 
-// Descriptors: two for each file, one for all folders, one for the file that tells the boot.
+// Descriptors: one for all folders, one for the file that tells the boot, then for each opening one for each file,
+// opened for writing, and one opened for reading.
 constexpr unsigned files = machine::stores * icecore::crash::files_max;
-constexpr int first_descriptor = icecore::crash::first_simulated_descriptor;  // opened for writing
-constexpr int first_for_reading = first_descriptor + files;                   // opened for reading
-constexpr int folder_descriptor = first_for_reading + files;
+constexpr int first_descriptor = icecore::crash::first_simulated_descriptor;
+constexpr int folder_descriptor = first_descriptor;
 constexpr int boot_descriptor = folder_descriptor + 1;
+constexpr int first_of_file = boot_descriptor + 1;
+constexpr unsigned of_opening = 2 * files;
+constexpr unsigned openings_max = 1'000'000;  // then the numbers begin again
 
-bool is_file(int descriptor) { return descriptor >= first_descriptor && descriptor < folder_descriptor; }
-unsigned number_of(int descriptor) { return static_cast<unsigned>(descriptor - first_descriptor) % files; }
+bool is_file(int descriptor) { return descriptor >= first_of_file; }
+bool is_for_reading(int descriptor) { return static_cast<unsigned>(descriptor - first_of_file) % of_opening >= files; }
+unsigned number_of(int descriptor) { return static_cast<unsigned>(descriptor - first_of_file) % files; }
+
+int new_descriptor(unsigned number, bool for_reading) {
+  static unsigned openings = 0;
+  openings = (openings + 1) % openings_max;
+  return first_of_file + static_cast<int>(openings * of_opening + (for_reading ? files : 0) + number);
+}
+
+/// A lock that an opening has: of flock(), or of a range.
+struct kept_lock {
+  int descriptor;
+  bool is_whole;  // flock()
+  bool is_alone;
+  off_t from;
+  off_t end;  // of a range; behind all others if it has none
+};
+std::vector<kept_lock> locks;
+
+bool meet(const kept_lock& a, const kept_lock& b) {
+  return number_of(a.descriptor) == number_of(b.descriptor) && a.is_whole == b.is_whole &&
+         (a.is_whole || (a.from < b.end && b.from < a.end));
+}
+const kept_lock* in_the_way_of(const kept_lock& wanted) {
+  for (const kept_lock& k : locks) {
+    if (k.descriptor != wanted.descriptor && (k.is_alone || wanted.is_alone) && meet(k, wanted)) return &k;
+  }
+  return nullptr;
+}
+/// What an opening has there, it has no more; of a lock that is larger, the rest stays.
+void unlock(const kept_lock& there) {
+  std::vector<kept_lock> left;
+  for (const kept_lock& k : locks) {
+    if (k.descriptor != there.descriptor || !meet(k, there)) {
+      left.push_back(k);
+      continue;
+    }
+    if (k.is_whole) continue;
+    if (k.from < there.from) left.push_back({k.descriptor, false, k.is_alone, k.from, there.from});
+    if (there.end < k.end) left.push_back({k.descriptor, false, k.is_alone, there.end, k.end});
+  }
+  locks = std::move(left);
+}
+int take(const kept_lock& wanted, int failed) {
+  if (in_the_way_of(wanted) != nullptr) return errno = failed, -1;
+  unlock(wanted);
+  locks.push_back(wanted);
+  return 0;
+}
+int lock_range(int descriptor, int command, struct flock& asked) {
+  constexpr off_t behind_all = std::numeric_limits<off_t>::max();
+  const off_t end = asked.l_len == 0 ? behind_all : asked.l_start + asked.l_len;
+  const kept_lock wanted{descriptor, false, asked.l_type == F_WRLCK, asked.l_start, end};
+  if (command == F_OFD_GETLK) {
+    const kept_lock* const other = in_the_way_of(wanted);
+    asked.l_type = F_UNLCK;
+    if (other == nullptr) return 0;
+    asked.l_type = other->is_alone ? F_WRLCK : F_RDLCK;
+    asked.l_start = other->from;
+    asked.l_len = other->end == behind_all ? 0 : other->end - other->from;
+    return 0;
+  }
+  if (asked.l_type != F_UNLCK) return take(wanted, EAGAIN);
+  unlock(wanted);
+  return 0;
+}
 unsigned store_of(unsigned number) { return number / icecore::crash::files_max; }
 unsigned in_store(unsigned number) { return number % icecore::crash::files_max; }
 simulated_file& numbered(unsigned number) { return machine::get().file(store_of(number), in_store(number)); }
@@ -72,7 +142,7 @@ int simulated_open(std::string_view path, int flags) {
     if (!f.exists() && (flags & O_CREAT) == 0) return errno = ENOENT, -1;
     if (!f.exists()) note(i, event::kind::resize);
     f.create();
-    return ((flags & O_ACCMODE) == O_RDONLY ? first_for_reading : first_descriptor) + static_cast<int>(i);
+    return new_descriptor(i, (flags & O_ACCMODE) == O_RDONLY);
   }
   return errno = ENOENT, -1;
 }
@@ -131,8 +201,9 @@ bool is_file_memory(const void* at) {
 namespace icecore::crash {
 
 /// Without a wish the place where the file is in memory, or for reading a view of its own; then it is filled there.
-void* map_simulated(void* wish, std::size_t size, int descriptor, off_t offset) {
-  if (wish == nullptr) return descriptor >= first_for_reading ? take_view() : file_of(descriptor).base();
+void* map_simulated(void* wish, std::size_t size, int descriptor, off_t offset, bool is_shared) {
+  const bool is_apart = is_for_reading(descriptor) && !is_shared;
+  if (wish == nullptr) return is_apart ? take_view() : file_of(descriptor).base();
   private_view* v = view_at(static_cast<std::byte*>(wish) - offset);
   if (v == nullptr) return wish;
   const auto bytes = file_of(descriptor).bytes();
@@ -174,6 +245,7 @@ int __real_renameat2(int, const char*, int, const char*, unsigned);
 int __real_madvise(void*, std::size_t, int);
 int __real_gethostname(char*, std::size_t);
 ssize_t __real_getrandom(void*, std::size_t, unsigned);
+int __real_nanosleep(const timespec*, timespec*);
 int __real_sched_yield();
 
 int __wrap_open(const char* path, int flags, ...) {
@@ -187,7 +259,11 @@ int __wrap_open(const char* path, int flags, ...) {
   return __real_open(path, flags, mode);
 }
 
-int __wrap_close(int descriptor) { return descriptor >= first_descriptor ? 0 : __real_close(descriptor); }
+int __wrap_close(int descriptor) {
+  if (descriptor < first_descriptor) return __real_close(descriptor);
+  std::erase_if(locks, [descriptor](const kept_lock& k) { return k.descriptor == descriptor; });
+  return 0;
+}
 
 ssize_t __wrap_read(int descriptor, void* to, std::size_t size) {
   if (descriptor != boot_descriptor) return __real_read(descriptor, to, size);
@@ -225,7 +301,9 @@ int __wrap_fcntl(int descriptor, int command, ...) {
   va_start(rest, command);
   void* argument = va_arg(rest, void*);
   va_end(rest);
-  if (is_file(descriptor)) {  // locks: one process only, so every lock is given and none is in the way
+  if (is_file(descriptor) && machine::get().locks())
+    return lock_range(descriptor, command, *static_cast<struct flock*>(argument));
+  if (is_file(descriptor)) {  // one process only, so every lock is given and none is in the way
     if (command == F_OFD_GETLK) static_cast<struct flock*>(argument)->l_type = F_UNLCK;
     return 0;
   }
@@ -291,7 +369,12 @@ int __wrap_fallocate(int descriptor, int mode, off_t offset, off_t length) {
 }
 
 int __wrap_flock(int descriptor, int operation) {
-  return is_file(descriptor) ? 0 : __real_flock(descriptor, operation);  // one process only
+  if (!is_file(descriptor)) return __real_flock(descriptor, operation);
+  if (!machine::get().locks()) return 0;  // one process only
+  const kept_lock wanted{descriptor, true, (operation & LOCK_EX) != 0, 0, 0};
+  if ((operation & LOCK_UN) == 0) return take(wanted, EWOULDBLOCK);
+  unlock(wanted);
+  return 0;
 }
 
 int __wrap_ftruncate(int descriptor, off_t length) {
@@ -342,6 +425,14 @@ ssize_t __wrap_getrandom(void* to, std::size_t size, unsigned) {
   auto* bytes = static_cast<unsigned char*>(to);
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<unsigned char>(machine::get().random());
   return static_cast<ssize_t>(size);
+}
+
+/// In a recording the time passes at once, and others go on.
+int __wrap_nanosleep(const timespec* time, timespec* left) {
+  if (!machine::get().recording()) return __real_nanosleep(time, left);
+  machine::get().pass(std::chrono::seconds(time->tv_sec) + std::chrono::nanoseconds(time->tv_nsec));
+  fibers::point(nullptr, true);
+  return 0;
 }
 
 int __wrap_sched_yield() {

@@ -23,7 +23,7 @@
 //   several
 //      calls may have made one, only the times of all of them together are asked.
 //  10. Tags close distinct versions, growing in time; no version is closed twice, over all lives; none is skipped but
-//      by calls that close one without telling (sync, calls in flight).
+//      by calls that close one without telling (sync, calls in flight), or several (compact).
 //
 // Threads: any, it is a pure function. Cost: O(n log n); about a microsecond and 300 bytes an operation.
 // Source: linearizability with known write order, Gibbons and Korach 1997; strict linearizability, Aguilera and

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "content.hpp"
 
@@ -80,7 +82,33 @@ version client::any_closed() {
   return open - 1 - (chance >> 8) % back;
 }
 
+/// That no client of another seat writes, if seats are apart.
+std::uint32_t client::key_to_write() {
+  constexpr unsigned tries = 8;
+  if (how_.seats_apart == 0) return any_key();
+  for (unsigned n = 0; n < tries; ++n) {
+    const std::uint32_t key = any_key();
+    const bool is_own = group_of(key) == static_cast<std::uint32_t>(key_group::own) + how_.seat;
+    if (is_own || (group_of(key) < static_cast<std::uint32_t>(key_group::own) &&
+                   mix(key) % how_.seats_apart == how_.seat % how_.seats_apart))
+      return key;
+  }
+  return own_key();
+}
+
+/// Closes the version in which the key was written last, unless somebody has. False if the log is full.
+bool client::begin_to_write(std::uint32_t key) {
+  if (how_.seats_apart == 0) return true;
+  const auto last = written_.find(key);
+  return last == written_.end() || last->second < store_->clock() || latest();
+}
+
+void client::note_written(std::uint32_t key, version at) {
+  if (how_.seats_apart != 0 && at != 0) written_[key] = at;
+}
+
 void client::run(const std::atomic<bool>& stop) {
+  if (how_.seats_apart != 0 && !latest()) return;            // whoever had the seat wrote in versions before
   while (!stop.load(std::memory_order_relaxed) && step()) {  // relaxed: sooner or later
   }
 }
@@ -91,9 +119,9 @@ bool client::step() {
   while (chance >= how_.usual.weights[errand]) chance -= how_.usual.weights[errand++];
   switch (errand) {
     case 0:
-      return insert(any_key());
+      return insert(key_to_write());
     case 1:
-      return remove(any_key());
+      return remove(key_to_write());
     case 2:
       return apply();
     case 3:
@@ -120,47 +148,56 @@ bool client::step() {
 }
 
 bool client::insert(std::uint32_t key) {
+  if (!begin_to_write(key)) return false;
   const std::uint64_t value = value_of_slot();
   const std::string name = key_name(key);
   const std::string bytes = value_bytes(value);
   operation* const o = log_->begin({.value = value, .key = key, .what = call::insert});
   if (o == nullptr) return false;
   o->version = store_->insert(name, bytes);
+  note_written(key, o->version);
   client_log::end(*o);
   return true;
 }
 
 bool client::remove(std::uint32_t key) {
+  if (!begin_to_write(key)) return false;
   const std::string name = key_name(key);
   operation* const o = log_->begin({.key = key, .what = call::remove});
   if (o == nullptr) return false;
   o->version = store_->remove(name).value_or(0);
+  note_written(key, o->version);
   client_log::end(*o);
   return true;
 }
 
 /// Two to six keys of all kinds, each once; the first is inserted, a third of the others removed.
 bool client::apply() {
-  std::array<operation, 6> parts{};
-  batch together;
+  std::array<std::uint32_t, 6> keys{};
   std::uint32_t count = 0;
   for (const std::size_t wanted = 2 + random() % 5; count < wanted;) {
-    const std::uint32_t key = any_key();
-    const auto placed = std::span(parts).first(count);
-    if (std::ranges::find(placed, key, &operation::key) != placed.end()) break;
-    operation& part = parts[count];
-    part = {.key = key, .what = count > 0 && random() % 3 == 0 ? call::batch_remove : call::batch_insert};
+    const std::uint32_t key = key_to_write();
+    const auto placed = std::span(keys).first(count);
+    if (std::ranges::find(placed, key) != placed.end()) break;
+    if (!begin_to_write(key)) return false;
+    keys[count++] = key;
+  }
+  std::array<operation, 6> parts{};
+  batch together;
+  for (std::uint32_t n = 0; n < count; ++n) {
+    operation& part = parts[n];
+    part = {.key = keys[n], .what = n > 0 && random() % 3 == 0 ? call::batch_remove : call::batch_insert};
     if (part.what == call::batch_insert) {
-      part.value = value_of_slot(count + 1);
-      together.insert(key_name(key), value_bytes(part.value));
+      part.value = value_of_slot(n + 1);
+      together.insert(key_name(part.key), value_bytes(part.value));
     } else {
-      together.remove(key_name(key));
+      together.remove(key_name(part.key));
     }
-    ++count;
   }
   operation* const o = log_->begin({.count = count, .what = call::batch}, std::span(parts).first(count));
   if (o == nullptr) return false;
   o->version = store_->apply(together);
+  for (const operation& part : std::span(parts).first(count)) note_written(part.key, o->version);
   client_log::end(*o);
   return true;
 }
@@ -257,6 +294,22 @@ std::uint64_t digest(const snapshot& of, std::uint32_t group) {
     first = false;
   }
   return sum;
+}
+
+void pack_again_and_again(store& s, client_log& log, std::uint64_t seed, const std::atomic<bool>& stop) {
+  constexpr std::uint32_t least_at_once = 2048;
+  std::uint64_t state = seed;
+  const auto draw = [&](std::uint64_t below) { return mix(state += 0x9e3779b97f4a7c15U) % below; };
+  while (!stop.load(std::memory_order_relaxed)) {  // relaxed: sooner or later
+    operation* const o = log.begin({.what = call::compact});
+    if (o == nullptr) return;
+    static_cast<void>(s.compact({.whole = draw(8) == 0,
+                                 .threads = static_cast<unsigned>(1 + draw(2)),
+                                 .bytes_at_once = draw(2) == 0 ? least_at_once << draw(5) : 0,
+                                 .compression = draw(4) == 0 ? compression::zstd : compression::none}));
+    client_log::end(*o);
+    std::this_thread::sleep_for(std::chrono::microseconds(draw(1'000)));
+  }
 }
 
 }  // namespace icecore::testing

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <atomic>
+#include <unordered_map>
 
 #include "icecore/store.hpp"
 #include "recorder.hpp"
@@ -38,6 +39,10 @@ struct client_options {
   std::uint32_t life;
   std::uint64_t seed;
   const habits& usual;
+  /// Where the store is packed meanwhile, which keeps of several writes of a key in one version the last: each key is
+  /// written by the client of one seat, of so many, and in one version once. So no write is without a record. 0: not
+  /// so.
+  std::uint32_t seats_apart = 0;
 };
 
 class client {
@@ -62,6 +67,9 @@ class client {
 
   [[nodiscard]] std::uint64_t random();
   [[nodiscard]] std::uint32_t any_key();
+  [[nodiscard]] std::uint32_t key_to_write();
+  [[nodiscard]] bool begin_to_write(std::uint32_t key);
+  void note_written(std::uint32_t key, version at);
   [[nodiscard]] std::uint32_t own_key();
   [[nodiscard]] std::uint32_t fresh_key() const;
   [[nodiscard]] version any_closed();
@@ -73,7 +81,11 @@ class client {
   client_options how_;
   std::uint32_t weight_of_all_;
   std::uint64_t state_;
+  std::unordered_map<std::uint32_t, version> written_;  // if seats are apart: the newest version of each key
 };
+
+/// Packs the store again and again, by ranges of keys or not, and records each call.
+void pack_again_and_again(store& s, client_log& log, std::uint64_t seed, const std::atomic<bool>& stop);
 
 /// The digest of a group in a snapshot, or of all keys; `garbled` if the scan is out of order or shows foreign bytes.
 [[nodiscard]] std::uint64_t digest(const snapshot& of, std::uint32_t group);

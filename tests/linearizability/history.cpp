@@ -20,9 +20,9 @@ namespace icecore::testing {
 namespace {
 
 constexpr std::string_view first_line = "icecore-history 1";
-constexpr std::array<std::string_view, calls> names = {"none",         "insert",  "remove",    "batch",  "batch_insert",
-                                                       "batch_remove", "tag",     "latest",    "sync",   "clock",
-                                                       "find",         "find_at", "digest_at", "history"};
+constexpr std::array<std::string_view, calls> names = {
+    "none", "insert", "remove", "batch",   "batch_insert", "batch_remove", "tag",    "latest",
+    "sync", "clock",  "find",   "find_at", "digest_at",    "history",      "compact"};
 
 class reader {
  public:

@@ -40,8 +40,9 @@ enum class call : std::uint8_t {
   find_at,    ///< key, version; returns value, 0: none
   digest_at,  ///< key: group of keys, version; returns value: digest
   history,    ///< key; returns value: digest, count: records
+  compact,    ///< closes any number of versions, without telling
 };
-inline constexpr unsigned calls = 14;
+inline constexpr unsigned calls = 15;
 [[nodiscard]] std::string_view name_of(call what);
 
 struct operation {

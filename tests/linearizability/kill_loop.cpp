@@ -61,6 +61,7 @@ void for_each_number(Progress& p, Visit visit) {
   visit("crashes_seen", p.counts.crashes_seen);
   visit("read_only", p.counts.read_only);
   visit("lives", p.counts.lives);
+  visit("packings", p.counts.packings);
   visit("poisoned", p.counts.poisoned);
   for (std::size_t i = 1; i < kill_points; ++i) {
     visit("at_" + std::string(name_of(static_cast<kill_point>(i))), p.counts.at_point[i]);
@@ -79,7 +80,8 @@ void progress_so_far::add(const kill_counts& c) {
 
 /// What a state file must agree in with the run that goes on from it.
 [[nodiscard]] std::string plan_of(const loop_options& how) {
-  std::string plan = "seed " + std::to_string(how.seed) + " processes " + std::to_string(how.processes) + " settings";
+  std::string plan = "seed " + std::to_string(how.seed) + " processes " + std::to_string(how.processes) +
+                     (how.packs ? " packs" : "") + " settings";
   for (const setting& s : how.settings) plan.append(" ").append(s.name());
   return plan;
 }
@@ -118,6 +120,7 @@ void save_state(const loop_options& how, const progress_so_far& p) {
 
 [[nodiscard]] std::string summary(const progress_so_far& p) {
   std::ostringstream out;
+  if (p.counts.packings != 0) out << p.counts.packings << " compactions amid operations, ";
   out << p.counts.kills << " kills (" << p.counts.by_time << " at random moments";
   for (std::size_t i = 1; i < kill_points; ++i) {
     if (p.counts.at_point[i] != 0) out << ", " << p.counts.at_point[i] << " at " << name_of(static_cast<kill_point>(i));
@@ -142,10 +145,10 @@ void report(const loop_options& how, const setting& with, std::uint64_t seed, co
     std::filesystem::copy_file(store_file.string() + ending, kept.string() + ".ice" + ending,
                                std::filesystem::copy_options::overwrite_existing, ignored);
   }
-  std::cerr << "A promise was broken: " << what << "\n  kept: " << kept.string() << ".history and .ice"
+  std::cerr << "FAILED: a promise was broken: " << what << "\n  kept: " << kept.string() << ".history and .ice"
             << "\n  check the history again: kill_loop --check " << kept.string() << ".history"
             << "\n  run the same plan again: kill_loop --setting " << with.name() << " --processes " << how.processes
-            << " --seed " << seed << " --kills " << failed.counts().kills << '\n';
+            << (how.packs ? " --packs" : "") << " --seed " << seed << " --kills " << failed.counts().kills << '\n';
 }
 
 /// What to say if the store under inspection brings this whole process down, or never answers. Written by its signal
@@ -165,8 +168,8 @@ void prepare_last_words(const loop_options& how, const setting& with, std::uint6
                         const std::filesystem::path& at) {
   const std::string text = "The process that starts the others and inspects the store ends.\n  it is left at " +
                            at.string() + "\n  run the same plan again: kill_loop --setting " + with.name() +
-                           " --processes " + std::to_string(how.processes) + " --seed " + std::to_string(seed) +
-                           " --kills " + std::to_string(lives) + "\n";
+                           " --processes " + std::to_string(how.processes) + (how.packs ? " --packs" : "") +
+                           " --seed " + std::to_string(seed) + " --kills " + std::to_string(lives) + "\n";
   last_words.fill('\0');
   text.copy(last_words.data(), last_words.size() - 1);
   for (const int fatal : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGALRM}) signal(fatal, say_last_words);
@@ -178,7 +181,9 @@ void prepare_last_words(const loop_options& how, const setting& with, std::uint6
   const scratch folder(with.where);
   const auto path = folder / "killed.ice";
   prepare_last_words(how, with, seed, lives, path);
-  killed_store s(path, with, seed);
+  // a life has several compactions, if there are any
+  killed_store s(path, with, seed, std::chrono::milliseconds(how.packs ? 240 : 16));
+  if (how.packs) s.be_packed();
   std::string broken;
   try {
     for (std::uint64_t i = 0; i < lives; ++i) {
@@ -215,7 +220,7 @@ bool has_hit(const loop_options& how, const progress_so_far& p) {
                                  return s.index != index_kind::persistent;
                                });
   return p.counts.crashes_seen != 0 && p.in_flight != 0 && p.counts.read_only != 0 &&
-         (p.counts.poisoned != 0 || !may_be_poisoned);
+         (!how.packs || p.counts.packings != 0) && (p.counts.poisoned != 0 || !may_be_poisoned);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ namespace icecore::testing {
 struct loop_options {
   std::vector<setting> settings;
   std::uint32_t processes = 1;  ///< that share a store; with one, several threads of it write
+  bool packs = false;           ///< the stores, while they are written; not those that are shared
   std::uint64_t kills = 200;
   std::uint64_t operations = 0;  ///< at least so many
   std::uint64_t lives = 0;       ///< of stores, each with an end and inspections; at least so many

@@ -42,7 +42,7 @@ constexpr std::uint64_t slowness = 1;
 
 /// What a life and its supervisor share.
 struct killed_store::shared_life {
-  std::array<client_log, clients> logs;
+  std::array<client_log, clients + 1> logs;  // the last one is of who packs
   std::atomic<std::uint32_t> openings;
   std::atomic<std::uint32_t> struck;
   std::array<char, 1000> failure;
@@ -121,19 +121,21 @@ void killed_store::write(const kill_plan& plan, shared_life& notes, std::uint64_
     std::atomic<bool> stop{false};
     const std::uint64_t clients_seed = random();
     const auto until_close = std::chrono::microseconds(random(3 * life_max_us_));
-    in_threads(clients + 1, [&](unsigned thread) {
+    in_threads(clients + (is_packed_ ? 2 : 1), [&](unsigned thread) {
       if (thread == clients) {
         std::this_thread::sleep_for(until_close);
         stop = true;
         return;
       }
       try {
+        if (thread > clients) return pack_again_and_again(s, notes.logs[clients], clients_seed, stop);
         client(s, notes.logs[thread],
                {.number = thread,
                 .seat = thread,
                 .life = static_cast<std::uint32_t>(history_.lives.size()),
                 .seed = clients_seed,
-                .usual = usual})
+                .usual = usual,
+                .seats_apart = is_packed_ ? clients : 0})
             .run(stop);
       } catch (...) {
         stop = true;
@@ -167,6 +169,8 @@ void killed_store::live() {
   life& now = history_.lives.emplace_back();
   now.end_ns = ticks_ns();
   for (const client_log& log : notes->logs) now.clients.push_back(log.operations());
+  counts_.packings += static_cast<std::uint64_t>(
+      std::ranges::count_if(now.clients.back(), [](const operation& o) { return o.return_ns != 0; }));
   while (random(3) == 0) kill_a_recovery();
   inspect_all();
 }
@@ -179,9 +183,12 @@ void killed_store::kill_a_recovery() {
   if (opening.change_index && random(2) == 0) opening.index = static_cast<index_kind>(1 + random(3));
   was_durable_ = was_durable_ || (opening.change_index && opening.index == index_kind::persistent);
   const std::uint64_t after_us = random(slowness * 3'000);
+  const bool packs = is_packed_ && created_ && random(2) == 0;
+  packed_alone_ += packs ? 1 : 0;
   child opener([&] {
     arm(plan, notes->struck);
     try {
+      if (packs) static_cast<void>(compact(path_, opening, {.threads = 1}));
       store s(path_, opening);
       if (opening.change_index && s.stats().index != opening.index) throw broken_promise("not the index asked for");
       s.close();
@@ -213,7 +220,8 @@ void killed_store::inspect(access how) {
   counts_.read_only += how == access::read_only ? 1 : 0;
   found.clock = s.clock();
   // One that is opened at once closes a version that a crash left open: the writer's opening, or this one.
-  found.closed_by_openings = was_durable_ ? 2 : 0;
+  found.closed_by_openings = (was_durable_ ? 2 : 0) + packed_alone_;
+  packed_alone_ = 0;
   found.keys = inspect_keys(s);
   for (const tag_info& t : s.tags()) {
     const std::uint64_t number = tag_number(t.name);

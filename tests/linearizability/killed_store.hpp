@@ -37,6 +37,7 @@ struct kill_counts {
   std::uint64_t crashes_seen = 0;    ///< inspections that found a store which was not closed
   std::uint64_t read_only = 0;       ///< inspections that opened it for reading only
   std::uint64_t lives = 0;
+  std::uint64_t packings = 0;  ///< that returned, while others wrote
   std::uint64_t poisoned = 0;  ///< lives of shared stores that ended so
   std::array<std::uint64_t, kill_points> at_point{};
 };
@@ -47,6 +48,10 @@ class killed_store {
 
   killed_store(std::filesystem::path path, setting how, std::uint64_t seed,
                std::chrono::milliseconds life_max = std::chrono::milliseconds(16));
+
+  /// From now on the store is packed while it is written: by the process that opens it, and by some that only recover
+  /// it.
+  void be_packed() noexcept { is_packed_ = true; }
 
   /// One more life, its end, and what was found then.
   void live();
@@ -83,7 +88,9 @@ class killed_store {
   kill_counts counts_;
   std::map<std::uint32_t, std::vector<found_record>> known_;
   bool created_ = false;
-  bool was_durable_;  ///< it had the durable index, or may have had it
+  bool is_packed_ = false;
+  std::uint32_t packed_alone_ = 0;  ///< since the last inspection, at most
+  bool was_durable_;                ///< it had the durable index, or may have had it
 };
 
 }  // namespace icecore::testing

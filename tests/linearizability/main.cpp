@@ -3,6 +3,7 @@
 //   kill_loop --kills 200                              every mode and index, on the memory file system
 //   kill_loop --setting tag_on_disk --seed 77 --kills 12
 //   kill_loop --processes 8 --lives 2000               stores that processes share
+//   kill_loop --packs --kills 200                      stores that are packed meanwhile
 //   kill_loop --kills 20000 --operations 100000000 --state loop.state --seconds 3600
 //   kill_loop --check failed.history                   check a saved history again
 #include <CLI/CLI.hpp>
@@ -38,6 +39,7 @@ int run(int count, char** arguments) {
   app.add_option("--processes", how.processes, "that share each store; 1: none shares it")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
+  app.add_flag("--packs", how.packs, "the stores are packed while they are written")->excludes("--processes");
   app.add_option("--kills", how.kills, "kills of writing processes")->capture_default_str();
   app.add_option("--operations", how.operations, "go on until so many operations were checked, too");
   app.add_option("--lives", how.lives, "go on until stores have been opened, killed and inspected so often, too");

@@ -32,18 +32,25 @@ class Generation(NamedTuple):
     begin: int
 
 
-class Stratum(NamedTuple):
+class Extent(NamedTuple):  # a part of a stratum
+    keys: tuple
     place: int
     reuse: int
-    low: int  # holds the versions in (low, high]
+    mark: str = ""  # awaits: of a merge by ranges of keys, not merged yet; replaces: made by it
+
+
+class Stratum(NamedTuple):
+    extents: tuple  # with other keys each
+    low: int  # holds no version up to this one
     high: int
-    kept: tuple  # those of them that can be read
 
 
 class Manifest(NamedTuple):
     oldest: int  # generation that is in no stratum
     strata: tuple  # youngest first
     tags: tuple  # of older generations
+    expired: tuple = ()  # versions
+    high: int = 0  # the strata hold the versions up to this one
     durable: int = 0  # of a store with tag durability: a power cut leaves the versions up to this one
 
 
@@ -56,14 +63,22 @@ class Stack(NamedTuple):
     number: int
     layers: tuple  # generations, then strata: youngest first
     tags: tuple  # the manifest's
+    expired: tuple = ()  # likewise
 
 
 class Work(NamedTuple):  # a compaction's
-    stratum: Stratum
-    manifest: Manifest
-    merged: tuple  # layers
+    places: tuple  # that it has written
+    strata: tuple  # that it has made
     before: Stack
+    manifest: Manifest | None = None
+    merged: tuple = ()  # layers
+    gone: tuple = ()  # places of strata, free at last
     switched: int = 0  # number of the stack that it published
+    is_in_rounds: bool = False
+    low: int = 0  # then all up to this version is in its strata,
+    expired: tuple = ()  # this will have expired,
+    kept_strata: tuple = ()  # these strata stay under those that it makes,
+    has_rest: bool = False  # and wait for further changes
 
 
 class Thread(NamedTuple):
@@ -124,7 +139,7 @@ class Layers:
         self.lives = [[t.split() for t in life] for life in lives]
         self.mutant = mutant
         self.tagged = tagged
-        self.thinned = any(op[0] == "C" and op[2] == "t" for life in self.lives for ops in life for op in ops)
+        self.thinned = any(op[0] in "CP" and op[2] == "t" for life in self.lives for ops in life for op in ops)
         self.life = 0
 
     # ---- the file ----
@@ -234,8 +249,11 @@ class Layers:
     def history(self, s, layer, key):
         """Of one layer, newest first: (line or None, record with its stamp)."""
         if isinstance(layer, Stratum):
-            packed = s.places[layer.place].lines[0][-1]
-            if layer.place in s.free or not isinstance(packed, Packed) or packed.reuse != layer.reuse:
+            extent = next((e for e in layer.extents if key in e.keys), None)
+            if extent is None:
+                return []
+            packed = s.places[extent.place].lines[0][-1]
+            if extent.place in s.free or not isinstance(packed, Packed) or packed.reuse != extent.reuse:
                 raise Violation("space was read after it was given back")
             return [(None, r) for r in packed.records if r.key == key]
         found = [(line, self.line(s, line)) for line in self.lines_of(s, layer.number, key)]
@@ -265,8 +283,7 @@ class Layers:
     def expired(self, stack, version):
         if self.mutant == "an expired version is answered":
             return False
-        strata = [p for p in stack.layers if isinstance(p, Stratum)]
-        return any(p.low < version <= p.high and version not in p.kept for p in strata)
+        return version in stack.expired
 
     def listed(self, s):
         """Named tags: the manifest's, and those in the generations."""

@@ -3,6 +3,7 @@
 from generation_state import (
     ANY,
     KEYS,
+    Extent,
     Generation,
     Layers,
     Manifest,
@@ -194,7 +195,7 @@ class Steps(Layers):
         if th.pc != "closed":
             return self.closed_under_gate(s, t, th)
         number = s.homes[0][0] + 1
-        stack = Stack(s.stack.number + 1, (Generation(number, th.version),) + s.stack.layers, s.stack.tags)
+        stack = Stack(s.stack.number + 1, (Generation(number, th.version),) + s.stack.layers, *s.stack[2:])
         return self.end(s._replace(gate=-1, homes=((number, -1),) + s.homes, stack=stack), t)
 
     def sync(self, s, t, th, _op):
@@ -308,7 +309,7 @@ class Steps(Layers):
         unnamed = dead.pc in ("stratum durable", "write manifest")
         if unnamed or (self.mutant == "a killed compaction is rolled back at any step" and dead.pc != "free"):
             leaks = self.mutant == "a killed compaction keeps its place"
-            return self.end(s._replace(free=s.free + (() if leaks else (dead.work.stratum.place,)), doomed=()), t)
+            return self.end(s._replace(free=s.free + (() if leaks else dead.work.places), doomed=()), t)
         return self.goto(s, t, work=dead.work, pc=dead.pc)
 
     def kept_of(self, records, kept, bottom):
@@ -349,28 +350,42 @@ class Steps(Layers):
         for key in range(KEYS):
             history = [r._replace(batch=(), reuse=0) for p in merged for _, r in self.history(s, p, key) if r.stamp]
             records += history if op[2] == "a" else self.kept_of(history, kept, bottom)
-        s, at = self.given_out(s, 0, 0)
-        reuse = s.places[at].header[-1].reuse
-        s = self.with_line(s, (at, 0), Packed(reuse, tuple(records)))
-        stratum = Stratum(at, reuse, low, high, kept)
+        s, extent = self.packed_into(s, records, tuple(range(KEYS)))
+        stratum = Stratum((extent,), low, high)
         carried = s.stack.tags if self.mutant == "tags stay where the segment was" else tuple(sorted(tags))
         below = tuple(p for p in rest if p not in merged)
-        manifest = Manifest(young.number, (stratum, *below), carried)
         doomed = tuple(v for v in range(low + 1, high + 1) if v not in kept)
-        return s._replace(doomed=doomed), Work(stratum, manifest, tuple(merged), s.stack)
+        expired = tuple(sorted({v for v in s.stack.expired if not low < v <= high} | set(doomed)))
+        manifest = Manifest(young.number, (stratum, *below), carried, expired, max(high, self.high_of(s)))
+        gone = tuple(e.place for p in merged if isinstance(p, Stratum) for e in p.extents)
+        work = Work((extent.place,), (stratum,), s.stack, manifest, tuple(merged), gone)
+        return s._replace(doomed=doomed), work
+
+    def high_of(self, s):
+        return max((p.high for p in s.stack.layers if isinstance(p, Stratum)), default=0)
+
+    def packed_into(self, s, records, keys):
+        """An extent with these records, in a free place."""
+        s, at = self.given_out(s, 0, 0)
+        reuse = s.places[at].header[-1].reuse
+        return self.with_line(s, (at, 0), Packed(reuse, tuple(records))), Extent(keys, at, reuse)
+
+    def places_durable(self, s, places):
+        for at in places:
+            s = self.header_durable(self.durable(s, (at, 0)), at)
+        return s
 
     def compaction_step(self, s, t, th):
         work = th.work
-        at = work.stratum.place
         if th.pc == "stratum durable":
-            return self.header_durable(self.durable(s, (at, 0)), at)
+            return self.places_durable(s, work.places)
         if th.pc == "write manifest":
             if self.locked(s):
                 return None
             stale = self.mutant == "the manifest takes back what was synced meanwhile"
             durable = 0 if stale else self.newest_root(s.roots).manifest.durable
             if self.tagged and self.mutant != "the manifest does not say what its strata make durable":
-                durable = max(durable, work.stratum.high)
+                durable = max(durable, work.manifest.high)
             return self.with_root(s, work.manifest._replace(durable=durable))
         if th.pc == "write it again":
             return None if self.locked(s) else self.with_root(s, self.newest_root(s.roots).manifest)
@@ -379,9 +394,9 @@ class Steps(Layers):
         if th.pc == "switch":
             old = work.before if self.mutant == "a switch forgets what was frozen meanwhile" else s.stack
             first = old.layers.index(work.merged[0])
-            layers = old.layers[:first] + (work.stratum,) + old.layers[first + len(work.merged) :]
+            layers = old.layers[:first] + work.strata + old.layers[first + len(work.merged) :]
             number = s.stack.number + 1
-            s = s._replace(stack=Stack(number, layers, work.manifest.tags), doomed=())
+            s = s._replace(stack=Stack(number, layers, work.manifest.tags, work.manifest.expired), doomed=())
             return self.goto(s, t, work=work._replace(switched=number))
         if th.pc == "barrier":
             return s._replace(threads=tuple(o._replace(seen=o.pinned) for o in s.threads))
@@ -392,6 +407,6 @@ class Steps(Layers):
         if older and self.mutant != "pins are not waited for":
             return None
         gone = {p.number for p in work.merged if isinstance(p, Generation)}
-        places = [p.place for p in work.merged if isinstance(p, Stratum)]
+        places = list(work.gone)
         places += [at for n, at in reversed(s.homes) if n in gone and at >= 0]
         return s._replace(homes=tuple(h for h in s.homes if h[0] not in gone), free=s.free + tuple(places))

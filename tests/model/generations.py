@@ -3,8 +3,9 @@
 Threads take one atomic step at a time, in every order. At every state each version of each key is read and compared
 with a store that drops nothing; every crash image of every state is recovered and judged in the same way, and what is
 then left is what the next life begins with. docs/design/0028-freezing-and-compaction.md tells the protocol and its
-invariants (A1 to A15): keep the code, that page and this model (with generation_state.py and generation_steps.py) in
-step.
+invariants (A1 to A15), docs/design/0033-compaction-beside-writers.md and docs/design/0037-compaction-by-ranges.md what
+is built of it: keep the code, these pages and this model (with generation_state.py, generation_steps.py and
+generation_packing.py) in step.
 
     generations.py                     all programs, then all mutants (each must be caught)
     generations.py PROGRAM [MUTANT]    one of them
@@ -33,7 +34,7 @@ from generation_state import (
     Thread,
     Violation,
 )
-from generation_steps import Steps
+from generation_packing import Packing
 
 PLACES, ROOM = 4, 5
 LIMIT = 10  # after a power cut the clock goes on at the next multiple: the limit that was durable before
@@ -77,6 +78,30 @@ PROGRAMS = {
 }
 # Those of a store with tag durability; the others have operation durability.
 TAGGED = {"synced, compacted, cut", "a sync beside a compaction", "unsynced space, used again"}
+# Compaction as it is built (0033, 0037): Pxy packs in rounds beside the writers; Pxyr by ranges of keys, if strata are
+# merged.
+PROGRAMS |= {
+    "rounds beside writers": [["W0 PAa W1", "W0 W1"]],
+    "rounds beside a removal": [["W0 PAa PAa", "D0", "G0"]],
+    "rounds over old strata": [["W0 D0 PAt W0 P0t PAt", "R0@1"]],
+    "rounds beside a tag": [["W0 PAt", "N W0"]],
+    "rounds beside a hold": [["W0 T W0 PAt", "H1 R0@1"]],
+    "rounds beside a reader": [["W0 PAa W0 PAt W1", "R0@1"]],
+    "rounds beside a batch": [["W0 PAa", "B01", "L0"]],
+    "the newest across rounds": [["W0 PAa W0", "G0 G0"]],
+    "rounds, killed": [["W0 PAa", "W0 K0 W1 PAt"]],
+    "rounds, synced and cut": [["W0 PAa W0", "W1 Y"], ["W1"]],
+    "ranges of keys": [["W0 W1 PAa W0 W1 PAar", "W0"]],
+    "ranges, and removals between": [["W0 W1 PAa D0 D1 P0t W1 PAtr"], ["PAt"]],
+    "ranges over an older stratum": [["W0 W1 PAa D0 W1 P0t D1 W0 P1tr"], ["PAt"]],
+    "ranges that expire": [["W0 W1 PAa T W0 W1 PAtr"], ["P0a"]],
+    "ranges beside a reader": [["W0 W1 PAa D0 W1 PAtr", "R01@1"]],
+    "ranges beside a removal": [["W0 W1 PAa W0 W1 PAar", "D1"]],
+    "ranges, killed": [["W0 W1 PAa W0 W1 PAtr", "K0 W1 PAtr"]],
+}
+LARGER = {name: 8 for name in PROGRAMS if name.startswith("ranges")}
+LARGER |= {name: 6 for name in PROGRAMS if "rounds" in name}
+TAGGED |= {"rounds, synced and cut"}
 # What leaving something out breaks: mutant -> a program that shows it.
 MUTANTS = {
     "a freeze does not wait for writers": "a writer beside a freeze",
@@ -123,11 +148,40 @@ MUTANTS = {
     "a killed compaction is rolled back at any step": "the compacting process is killed",
     "a killed compaction keeps its place": "the compacting process is killed",
     "the gate of a killed freeze stays shut": "the compacting process is killed",
+    "the first merge does not wait for writers": "rounds beside writers",
+    "a round does not wait for writers": "rounds beside a removal",
+    "a round drops removals": "rounds beside a removal",
+    "the last round is made before the gate is shut": "rounds beside writers",
+    "the end does not wait for writers": "rounds beside writers",
+    "the end packs only what its own round has": "rounds beside writers",
+    "the end forgets tags made since the decision": "rounds beside a tag",
+    "holds are not asked for again at the end": "rounds beside a hold",
+    "the last stratum is durable after the manifest": "rounds beside writers",
+    "the next generation is there before a root names its strata": "rounds beside a hold",
+    "the gate opens before the next generation is there": "rounds beside writers",
+    "replaced extents are free before the switch": "rounds beside a reader",
+    "a killed end is rolled back though a root names it": "rounds, killed",
+    "the gate of a killed compaction stays shut": "ranges, killed",
+    "a range lies above the strata that it was made of": "ranges of keys",
+    "merged extents stay in the strata above": "ranges, and removals between",
+    "extents that wait are left out of the manifest": "ranges of keys",
+    "extents that wait are given back with those that were merged": "ranges of keys",
+    "young records of other ranges wait in the young generation": "ranges of keys",
+    "young records of other ranges drop removals": "ranges over an older stratum",
+    "a range drops removals over an older stratum": "ranges over an older stratum",
+    "versions expire with the last range": "ranges that expire",
+    "expired versions are forgotten by the next merge": "ranges that expire",
+    "a merge by ranges stops behind its first change": "ranges of keys",
 }
 
 
-class Model(Steps):
+class Model(Packing):
     """Judging and crashes."""
+
+    def __init__(self, lives, mutant="", tagged=False, places=PLACES):
+        super().__init__(lives, mutant, tagged)
+        self.number_of_places = places
+
 
     def judge(self, s):
         """Reads every version as somebody would who comes now."""
@@ -145,9 +199,13 @@ class Model(Steps):
     def judge_end(self, s):
         if any(th.op < len(ops) for th, ops in zip(s.threads, self.lives[self.life])):
             raise Violation("nobody can go on")
-        used = [p.place for p in s.stack.layers if isinstance(p, Stratum)] + [at for _, at in s.homes if at >= 0]
-        if sorted(used + list(s.free)) != list(range(PLACES)):
+        used = [e.place for p in s.stack.layers if isinstance(p, Stratum) for e in p.extents]
+        used += [at for _, at in s.homes if at >= 0]
+        if sorted(used + list(s.free)) != list(range(self.number_of_places)):
             raise Violation("space is used twice, or never again")
+        packs = any(op[0] == "P" for ops in self.lives[self.life] for op in ops)
+        if packs and any(e.mark == "awaits" for p in s.stack.layers if isinstance(p, Stratum) for e in p.extents):
+            raise Violation("a merge by ranges is never finished")
 
     # ---- crashes ----
 
@@ -173,7 +231,7 @@ class Model(Steps):
 
     def segments(self, s, newest):
         """Of a file that a crash left: where generations are that the manifest does not replace, and free places."""
-        named = {p.place: p for p in newest.strata}
+        named = {e.place: e for p in newest.strata for e in p.extents}
         oldest = 1 if self.mutant == "recovery takes segments of all generations" else newest.oldest
         homes, free = [], []
         for at, place in enumerate(s.places):
@@ -232,17 +290,16 @@ class Model(Steps):
         if not found <= {(r.op, r.key) for r in log}:
             raise Violation("what a crash took comes back")
 
-        begin = newest.strata[0].high if newest.strata else 0
         if not any(number >= newest.oldest for number, _ in homes):
             homes.append((newest.oldest, -1))
-        layers = tuple(Generation(n, places[at].header[0].begin if at >= 0 else begin) for n, at in homes)
+        layers = tuple(Generation(n, places[at].header[0].begin if at >= 0 else newest.high) for n, at in homes)
         life = self.lives[self.life + 1] if self.life + 1 < len(self.lives) else []
         return s._replace(
             clock=clock,
             gate=-1,
             homes=tuple(homes),
             free=tuple(reversed(free)),
-            stack=Stack(0, layers + newest.strata, newest.tags),
+            stack=Stack(0, layers + newest.strata, newest.tags, newest.expired),
             doomed=(),
             threads=tuple(Thread() for _ in life),
             log=log,
@@ -272,8 +329,8 @@ class Model(Steps):
             clock=1,
             gate=-1,
             homes=((1, -1),),
-            free=tuple(reversed(range(PLACES))),
-            places=(nothing,) * PLACES,
+            free=tuple(reversed(range(self.number_of_places))),
+            places=(nothing,) * self.number_of_places,
             roots=((Root(1, Manifest(1, (), ())),), (Root(0, Manifest(1, (), ())),)),
             stack=Stack(0, (Generation(1, 0),), ()),
             doomed=(),
@@ -323,7 +380,7 @@ class Model(Steps):
 
 def run(program, mutant=""):
     begun = time.perf_counter()
-    states, bad = Model(PROGRAMS[program], mutant, program in TAGGED).explore()
+    states, bad = Model(PROGRAMS[program], mutant, program in TAGGED, LARGER.get(program, PLACES)).explore()
     return bad, f"{states} states, {time.perf_counter() - begun:.1f} s"
 
 

@@ -1,0 +1,77 @@
+#include "beside_story.hpp"
+
+#include <stdexcept>
+
+#include "machine.hpp"
+
+namespace icecore::crash {
+namespace {
+
+[[noreturn]] void fail(version v, const std::string& what) {
+  throw std::logic_error("beside the writer, version " + std::to_string(v) + " " + what);
+}
+
+}  // namespace
+
+std::string reader_beside::step(const store& writer, std::uint64_t draw) {
+  if (!reader_) {
+    options opening = opening_options(how_, machine::recorded);
+    opening.access = access::read_only;
+    try {
+      reader_.emplace(path_, opening);
+    } catch (const error& e) {
+      if (e.code() != errc::locked) throw;  // nothing is published yet
+      return "no reader beside yet";
+    }
+    look(writer);
+    if (reader_->clock() > 1) {
+      const version newest = reader_->clock() - 1;
+      if (!reader_->is_expired(newest) && !reader_->lost_versions().contains(newest)) {
+        snapshot_.emplace(reader_->at(newest));
+        held_ = {newest, state_sum(*snapshot_)};
+      }
+    }
+    return "a reader beside opens";
+  }
+  look(writer);
+  constexpr std::uint64_t of_all = 4;
+  if (draw % of_all == 0) {
+    close();
+    return "the reader beside closes";
+  }
+  if (draw % of_all == 1) {
+    const version before = reader_->clock();
+    if (reader_->refresh() < before) fail(before, "was the open one, and is not any more");
+    shown_.clear();
+    look(writer);
+    return "the reader beside refreshes";
+  }
+  return "the reader beside looks";
+}
+
+void reader_beside::look(const store& writer) {
+  if (snapshot_ && state_sum(*snapshot_) != held_->second) fail(held_->first, "changed under a snapshot");
+  if (reader_->clock() > writer.clock()) fail(reader_->clock(), "is the open one, which the writer has not reached");
+  for (version v = 1; v < reader_->clock(); ++v) {
+    if (reader_->is_expired(v) || reader_->lost_versions().contains(v)) {
+      if (shown_.contains(v)) fail(v, "was shown, and is not any more");
+      if (reader_->is_expired(v) && !writer.is_expired(v)) fail(v, "has expired, and for the writer it has not");
+      continue;
+    }
+    const std::uint64_t sum = state_sum(reader_->at(v));
+    const auto [before, is_new] = shown_.try_emplace(v, sum);
+    if (!is_new && before->second != sum) fail(v, "changed");
+    const bool writer_has_it = !writer.is_expired(v) && !writer.lost_versions().contains(v);
+    if (is_new && writer_has_it && state_sum(writer.at(v)) != sum) fail(v, "is not what the writer shows");
+  }
+}
+
+void reader_beside::close() {
+  snapshot_.reset();
+  held_.reset();
+  shown_.clear();
+  if (reader_) reader_->close();
+  reader_.reset();
+}
+
+}  // namespace icecore::crash
