@@ -5,12 +5,12 @@
 //   store.close();
 //   icecore::compact("model.ice");   // from here on no byte of them is in the store's files
 //
-// The call removes the keys, so that the newest versions do not show them, and notes durably that all that was written
-// of them before the call is to go. Versions that were closed before still show them until the next compaction. That
-// one leaves nothing of them in any file of the store: no record, no older copy, nothing in free space. It also drops
-// the store's kept queries, whose results may hold the keys, and the kept feeds whose filter or place has one of them.
-// What is written of a key after the call stays. A tag says when it was, how many keys there were, and the note: do not
-// name the keys in the note, nor in the notes and names of other tags, which stay.
+// The call closes the open version, removes the keys, so that the newest versions do not show them, and notes durably
+// that all that was written of them before the call is to go. Versions that were closed before still show them until
+// the next compaction. That one leaves nothing of them in any file of the store: no record, no older copy, nothing in
+// free space. It also drops the store's kept queries, whose results may hold the keys, and the kept feeds whose filter
+// or place has one of them. What is written of a key after the call stays. A tag says when it was, how many keys there
+// were, and the note: do not name the keys in the note, nor in the notes and names of other tags, which stay.
 //
 // Not reached: checkpoints, dumps and other copies, blocks that the file system or the device keeps of what was
 // overwritten, and what another process that reads beside the writer still looks at: as long as one does, the

@@ -157,6 +157,29 @@ TEST_P(Forgetting, leaves_what_is_written_later) {
   EXPECT_TRUE(s.find(secret_key + "/below"));
 }
 
+// Without a tag, too: the version of what is forgotten is closed, so that the next write of the key is not one of it.
+TEST_P(Forgetting, leaves_what_is_written_at_once_behind_a_call_that_makes_no_tag) {
+  for (const bool while_open : {false, true}) {
+    SCOPED_TRACE(while_open);
+    const std::string key = secret_key + std::to_string(while_open);
+    {
+      store s(path_, opening());
+      s.insert(key, secret_value);
+      const forget_report done = s.forget({.keys = {key}, .tag = false});
+      EXPECT_FALSE(s.find(key));
+      EXPECT_GT(s.insert(key, "written later"), done.up_to);
+      if (while_open) {
+        EXPECT_TRUE(s.compact().erased);
+      }
+    }
+    if (!while_open) static_cast<void>(compact(path_, opening()));
+    EXPECT_EQ(read_file(path_).find(secret_value), std::string::npos);
+    const store s(path_, opening());
+    EXPECT_EQ(s.find(key)->bytes(), "written later");
+    EXPECT_EQ(s.history(key).newest_first().size(), 1U);
+  }
+}
+
 TEST_P(Forgetting, goes_into_checkpoints_that_are_made_before_the_compaction) {
   fill();
   {

@@ -1,9 +1,9 @@
 // Having the stores of all ranks forget keys.
 //
 // Each rank's store notes the request for its own keys, at one instant: no rank writes, and the open version of all is
-// one (C2). That version is closed with the tag before anyone writes again, so what is written of a key afterwards is
-// in a later version, and stays. If a rank fails, it has noted all of the request or nothing; the other ranks keep
-// what they have noted. The caller may make the same request again: that harms nothing.
+// one (C2). Each store closes it and removes the keys in the next one, which the tag closes. So what is written of a
+// key afterwards is in a later version, and stays. If a rank fails, it has noted all of the request or nothing; the
+// other ranks keep what they have noted. The caller may make the same request again: that harms nothing.
 #include <fmt/format.h>
 
 #include <array>

@@ -129,7 +129,8 @@ class copier {
     } else if (const auto suspected = suspects_.find(key); suspected != suspects_.end()) {
       events_.push_back({std::max(suspected->second, events_.back().stamped), null_link});
     }
-    if (const version up_to = forgotten_->up_to(key); up_to != 0) forget(up_to);
+    const version forgotten = forgotten_->up_to(key);
+    if (forgotten != 0) forget(forgotten);
     bool present = false;
     std::uint32_t place = 0;
     const std::size_t first = records_.size();
@@ -143,6 +144,8 @@ class copier {
         if (next > v) lose(key, v, next - 1);
         if (next > v && present) records_.push_back({v, null_link, number_of(known_by), ++place});
         present = present && next <= v;
+      } else if (forgotten != 0 && !present && is_removal(from)) {
+        altered_.add({v, v + 1});  // nothing is left that it removes, and it has the key
       } else {
         records_.push_back({v, from, 0, ++place});
         present = !is_removal(from);
@@ -163,7 +166,7 @@ class copier {
     std::reverse(events_.begin() + static_cast<std::ptrdiff_t>(first), events_.end());
   }
 
-  /// Nothing stays of what was written up to this version, nor a removal of it.
+  /// Nothing stays of what was written up to this version.
   void forget(version up_to) {
     std::erase_if(events_, [&](const event& e) {
       const bool goes = e.stamped <= up_to && e.record != null_link;
@@ -172,9 +175,6 @@ class copier {
     });
     // what is lost may be newer
     for (event& e : events_) e.stamped = std::max(e.stamped, e.record == null_link ? up_to + 1 : e.stamped);
-    const auto stays =
-        std::ranges::find_if(events_, [&](const event& e) { return e.record == null_link || !is_removal(e.record); });
-    events_.erase(events_.begin(), stays);
   }
 
   /// The number of the key that a removal without a record is for.

@@ -219,12 +219,14 @@ forget_report store_core::forget(const forget_request& what) {
   const std::vector<key_to_forget> all = all_of(what);
   const pin holds = take_pin();  // what is packed may be inflated for us
   forget_report report;
+  // What is written from here on is in a later version, and stays: also what others write amid the call, and what comes
+  // after a crash amid it.
+  report.up_to = close_version();
   {
     // A compaction that looks for requests meets none that is half made: it would take that for what a crash left.
     query_space queries(*pool_, shared_->queries);
     const recovering_lock no_compaction_looks = queries.hold();
     // From here on it is decided; a crash before the keys are removed leaves that to the compaction.
-    report.up_to = clock_->now();
     write_forget_request(*pool_, report.up_to, all);
   }
   const auto known = known_keys(*this, what);
