@@ -173,28 +173,6 @@ TEST_P(Beside, a_checkpoint_of_a_reader_is_the_store_as_it_shows_it) {
   compare_everything(copy, expected);
 }
 
-// The page that leads to manifests says other things by then.
-TEST_P(Beside, a_checkpoint_of_a_reader_is_whole_although_the_writer_has_packed_the_store_since) {
-  store writer(path_, writing());
-  for (int i = 0; i < 3; ++i) {
-    writer.insert("key " + std::to_string(i), "1");
-    writer.tag();
-    ASSERT_TRUE(writer.compact().packed);
-  }
-  settle(writer);
-  const store reader(path_, reading());
-  const version shown = reader.clock() - 1;
-  for (int packed = 0; packed < 3; ++packed) {
-    reader.checkpoint().write(folder_ / ("copy " + std::to_string(packed)));
-    EXPECT_TRUE(verify_file(folder_ / ("copy " + std::to_string(packed))).ok()) << packed;
-    EXPECT_EQ(fingerprint(store(folder_ / ("copy " + std::to_string(packed)), reading()).at(shown)),
-              fingerprint(reader.at(shown)));
-    writer.insert("later", std::to_string(packed));
-    writer.tag();
-    ASSERT_TRUE(writer.compact().packed);
-  }
-}
-
 /// Versions never change: their fingerprints stay what they were when they were first shown.
 class witness {
  public:
