@@ -269,6 +269,50 @@ TEST_P(LargeValues, leave_no_byte_of_what_is_forgotten_beside_them) {
   EXPECT_TRUE(s.verify().ok());
 }
 
+// A stratum that refers to a value need not have the keys whose records are beside it.
+TEST_P(LargeValues, leave_no_byte_beside_them_of_what_is_forgotten_and_in_no_stratum_or_in_another_one) {
+  const std::string secret = "S3cr3t-0f-s0m3b0dy";
+  for (const bool has_expired : {false, true}) {
+    {
+      store s(path_, opening());
+      for (unsigned k = 0; k < small_keys; ++k) s.insert(small_key(k), "x");
+      s.tag();
+      unsigned written = 0;
+      const auto write_secrets = [&] {
+        for (; written < 4; ++written) s.insert(secret + std::to_string(written), secret);
+      };
+      for (unsigned i = 0; i < 4; ++i) {
+        s.insert(large_key(i), large_value(i, 150'000));
+        if (has_expired) write_secrets();
+      }
+      s.tag();
+      if (has_expired) {
+        for (unsigned i = 0; i < 4; ++i) s.remove(secret + std::to_string(i));
+        s.set_retention({.newest = 1});
+        s.tag();
+      }
+      // while the records are packed: so these become a stratum of their own
+      ASSERT_TRUE(s.compact({.on_progress = [&](const progress&) { write_secrets(); }}).packed);
+      EXPECT_EQ(s.stats().strata, has_expired ? 1U : 2U);
+    }
+    ASSERT_FALSE(manifest_now().values.empty());
+    ASSERT_NE(read_file(path_).find(secret), std::string::npos);
+    {
+      store s(path_, opening());
+      EXPECT_EQ(s.forget({.prefixes = {secret}}).keys, has_expired ? 0U : 4U);
+    }
+    EXPECT_TRUE(compact(path_, opening()).erased);
+    EXPECT_EQ(read_file(path_).find(secret), std::string::npos);
+    {
+      store s(path_, opening());
+      EXPECT_EQ(s.keys().size(), small_keys + 4);
+      for (unsigned i = 0; i < 4; ++i) EXPECT_EQ(s.find(large_key(i))->bytes(), large_value(i, 150'000));
+      EXPECT_TRUE(s.verify().ok());
+    }
+    std::filesystem::remove(path_);
+  }
+}
+
 TEST_P(LargeValues, are_copied_by_checkpoints_and_read_as_a_log) {
   model m;
   store s(path_, opening());
