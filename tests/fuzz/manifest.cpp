@@ -51,6 +51,7 @@ class packed_store {
       {
         store s(pool.path(), opening);
         if (round == 0) s.set_retention({.tagged = true, .newest = 3});
+        if (round == 0) s.insert("large", std::string(40'000, 'l'));  // it stays where it is
         for (int i = 0; i < (round == 0 ? 60 : 2); ++i) {
           s.insert("key-" + std::to_string(i % 20), "value " + std::to_string(i));
           s.tag(i % 8 == 0 ? tag_options{.name = "tag-" + std::to_string(round) + "-" + std::to_string(i)}
@@ -90,7 +91,9 @@ class packed_store {
       slot.expired %= 8;
       slot.extents = std::max<std::size_t>(in_bytes, packing_.extents.size() * sizeof(format::named_extent)) /
                      sizeof(format::named_extent);
-      slot.size = slot.extents * sizeof(format::named_extent) + slot.expired * sizeof(version_range);
+      slot.values %= 4;
+      slot.size = slot.extents * sizeof(format::named_extent) + slot.expired * sizeof(version_range) +
+                  slot.values * sizeof(format::named_value);
     }
     if ((flags & is_sealed) != 0) seal(slot, begin, room);
     std::memcpy(slot_at, &slot, sizeof slot);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -294,6 +295,50 @@ TEST_P(LargeValues, leave_no_byte_of_what_is_forgotten_beside_them) {
   EXPECT_TRUE(s.verify().ok());
 }
 
+// A stratum that refers to a value need not have the keys whose records are beside it.
+TEST_P(LargeValues, leave_no_byte_beside_them_of_what_is_forgotten_and_in_no_stratum_or_in_another_one) {
+  const std::string secret = "S3cr3t-0f-s0m3b0dy";
+  for (const bool has_expired : {false, true}) {
+    {
+      store s(path_, opening());
+      for (unsigned k = 0; k < small_keys; ++k) s.insert(small_key(k), "x");
+      s.tag();
+      unsigned written = 0;
+      const auto write_secrets = [&] {
+        for (; written < 4; ++written) s.insert(secret + std::to_string(written), secret);
+      };
+      for (unsigned i = 0; i < 4; ++i) {
+        s.insert(large_key(i), large_value(i, 150'000));
+        if (has_expired) write_secrets();
+      }
+      s.tag();
+      if (has_expired) {
+        for (unsigned i = 0; i < 4; ++i) s.remove(secret + std::to_string(i));
+        s.set_retention({.newest = 1});
+        s.tag();
+      }
+      // while the records are packed: so these become a stratum of their own
+      ASSERT_TRUE(s.compact({.on_progress = [&](const progress&) { write_secrets(); }}).packed);
+      EXPECT_EQ(s.stats().strata, has_expired ? 1U : 2U);
+    }
+    ASSERT_FALSE(manifest_now().values.empty());
+    ASSERT_NE(read_file(path_).find(secret), std::string::npos);
+    {
+      store s(path_, opening());
+      EXPECT_EQ(s.forget({.prefixes = {secret}}).keys, has_expired ? 0U : 4U);
+    }
+    EXPECT_TRUE(compact(path_, opening()).erased);
+    EXPECT_EQ(read_file(path_).find(secret), std::string::npos);
+    {
+      store s(path_, opening());
+      EXPECT_EQ(s.keys().size(), small_keys + 4);
+      for (unsigned i = 0; i < 4; ++i) EXPECT_EQ(s.find(large_key(i))->bytes(), large_value(i, 150'000));
+      EXPECT_TRUE(s.verify().ok());
+    }
+    std::filesystem::remove(path_);
+  }
+}
+
 TEST_P(LargeValues, are_copied_by_checkpoints_and_read_as_a_log) {
   model m;
   store s(path_, opening());
@@ -380,6 +425,34 @@ TEST_P(LargeValues, that_are_damaged_are_what_repair_leaves_out) {
   }
 }
 
+TEST_P(LargeValues, survive_in_a_mended_store_if_the_header_of_a_segment_is_damaged) {
+  model m;
+  {
+    store s(path_, opening());
+    fill(s, m, sizes_, 1);
+    fill(s, m, sizes_, 30);
+  }
+  static_cast<void>(compact(path_, opening()));
+  const manifest now = manifest_now();
+  const std::string sound = read_file(path_);
+  std::vector<link> segments{now.extents.front().segment};
+  for (const format::named_value& each : now.values) segments.push_back(each.segment);
+  for (const link at : segments) {
+    write_file(path_, flipped(sound, link_offset(at) + 4, 1));
+    const verify_report found = verify_file(path_);
+    ASSERT_EQ(found.damages.size(), 1U);
+    EXPECT_EQ(found.damages.front().offset, link_offset(at));
+    expect_error(errc::damaged, "damaged at byte " + std::to_string(link_offset(at)),
+                 [&] { const store s(path_, opening()); });
+    const auto mended = folder_ / ("mended" + std::to_string(link_offset(at)));
+    const repair_report report = repair({.from = path_, .to = mended});
+    EXPECT_TRUE(report.complete());
+    EXPECT_FALSE(report.repaired.empty());
+    EXPECT_TRUE(verify_file(mended).ok());
+    compare_everything(store(mended), m, 5);
+  }
+}
+
 TEST_P(LargeValues, that_nobody_may_know_of_are_named) {
   model m;
   {
@@ -410,6 +483,58 @@ TEST_P(LargeValues, that_nobody_may_know_of_are_named) {
     }
   }
   EXPECT_EQ(refused, 1U);
+}
+
+TEST_P(LargeValues, that_cannot_be_where_the_manifest_says_are_refused) {
+  model m;
+  {
+    store s(path_, opening());
+    fill(s, m, sizes_, 1);
+  }
+  static_cast<void>(compact(path_, opening()));
+  {
+    store s(path_, opening());
+    s.insert("young", "value");
+  }
+  const std::string sound = read_file(path_);
+  options how = opening();
+  how.creation = creation::open_existing;
+  const auto forge = [&](const auto& change) {
+    write_file(path_, sound);
+    how.accept_copy = true;
+    const auto opened = detail::open_store(path_, how);
+    pool_set& pools = opened->current().the_pool();
+    manifest next = opened->current().packing();
+    change(next.values, pools, next.era);
+    store_manifest(pools, opened->current().packing(), next);
+    pools.roots().update_both([&](format::root& r) { name_manifest(r, next); });
+    opened->close();
+  };
+  using values = std::vector<format::named_value>;
+  const std::vector<std::function<void(values&, const pool_set&, std::uint32_t)>> changes{
+      [](values& v, const pool_set&, std::uint32_t) { v[0].record = 0; },
+      [](values& v, const pool_set&, std::uint32_t) { v[0].record = v[0].offset + 8; },
+      [](values& v, const pool_set&, std::uint32_t) { v[0].size = UINT64_MAX - v[0].offset; },
+      [](values& v, const pool_set&, std::uint32_t) { v[0].offset = UINT64_MAX - v[0].size + 9; },
+      [](values& v, const pool_set&, std::uint32_t) { std::swap(v[0], v[1]); },
+      [](values& v, const pool_set&, std::uint32_t) { v[1] = v[0]; },
+      [](values& v, const pool_set& pools, std::uint32_t era) {  // where writers may go on
+        for_each_segment(pools, [&](const segment& s, const format::segment_header& h) {
+          if (h.magic == format::segment_magic && h.era == era) v = {{s.offset, 64, 128, 8, 0, 0}};
+        });
+      },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE(i);
+    forge(changes[i]);
+    expect_error(errc::damaged, "packed value", [&] { const store s(path_, opening()); });
+    EXPECT_FALSE(verify_file(path_).ok());
+    try {  // it need not do so, but ends
+      static_cast<void>(repair({.from = path_, .to = folder_ / ("mended" + std::to_string(i))}));
+    } catch (const error& e) {
+      EXPECT_EQ(e.code(), errc::damaged);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(EverySetting, LargeValues, ::testing::ValuesIn(tmpfs_settings()),

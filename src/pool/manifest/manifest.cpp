@@ -127,21 +127,27 @@ static_assert(sizeof(version_range) == 16 && std::is_trivially_copyable_v<versio
   return true;
 }
 
-/// Errors of a manifest whose values cannot be read where it says so.
-void check_values(const pool_set& pools, const manifest& of) {
-  link before = 0;  // the end of the segment before
+/// Why no value can be there; nullptr if one may be. `before`: where the segment of the value before it ends.
+const char* fail_of(const pool_set& pools, const named_value& v, link before, std::uint32_t era) {
+  if (v.segment < before || !pools.valid_header(v.segment, format::segment_magic)) {
+    return "no packed value is here, where the manifest says so";
+  }
+  const std::uint64_t size = pools.segment_at(v.segment).size;
+  const bool has_room = v.record >= segment_header_size && v.record <= v.offset && v.offset <= size &&
+                        v.size <= size - v.offset && pools.header_of(v.segment).era != era;
+  return has_room ? nullptr : "a packed value cannot be where the manifest says so";
+}
+
+/// Calls visit(value, why) for those that cannot be read where the manifest says so.
+template <class Visit>
+void for_each_misplaced(const pool_set& pools, const manifest& of, const Visit& visit) {
+  link before = 0;
   for (const named_value& v : of.values) {
-    if (pools.find(link_pool(v.segment)) == nullptr) {
-      raise(errc::missing_file, "{}: file {} of the store is missing, which holds packed values",
-            pools.file().path().native(), link_pool(v.segment) + 1);
-    }
-    if (v.segment < before || !pools.valid_header(v.segment, format::segment_magic)) {
-      raise_damaged(pools, v.segment, "no packed value is here, where the manifest says so");
-    }
-    const segment s = pools.segment_at(v.segment);
-    before = s.end();
-    if (v.offset > s.size || v.size > s.size - v.offset || v.record > v.offset) {
-      raise_damaged(pools, v.segment, "a packed value cannot be where the manifest says so");
+    const char* const why = fail_of(pools, v, before, of.era);
+    if (why != nullptr) {
+      visit(v, why);
+    } else {
+      before = pools.segment_at(v.segment).end();
     }
   }
 }
@@ -157,6 +163,12 @@ template <class T>
 void put(const std::vector<T>& from, std::byte*& to) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size() * sizeof(T));
   to += from.size() * sizeof(T);
+}
+
+void take_all(manifest& to, const manifest_slot& slot, const std::byte* from) {
+  take(to.extents, slot.extents, from);
+  take(to.expired, slot.expired, from);
+  take(to.values, slot.values, from);
 }
 
 const format::retention_slot& retention_slot_at(const pool_set& pools, std::uint32_t number) noexcept {
@@ -212,10 +224,7 @@ manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
   found.segment = slot.at;
   const std::optional<link> begin = intact_bytes(pools, slot);
   if (!begin) raise_damaged(pools, slot.at, "checksum mismatch of the manifest", what_is_lost);
-  const std::byte* from = pools.at(*begin);
-  take(found.extents, slot.extents, from);
-  take(found.expired, slot.expired, from);
-  take(found.values, slot.values, from);
+  take_all(found, slot, pools.at(*begin));
   if (!are_sound(found.expired)) raise_damaged(pools, slot.at, "the versions that have expired are not in order");
   if (of_extents == extent_segments::as_they_are) return found;
   for (const named_extent& e : found.extents) {
@@ -228,7 +237,13 @@ manifest manifest_of(const pool_set& pools, extent_segments of_extents) {
       raise_damaged(pools, e.segment, "no packed records are here, where the manifest says so");
     }
   }
-  check_values(pools, found);
+  for (const named_value& v : found.values) {
+    if (pools.find(link_pool(v.segment)) != nullptr) continue;
+    raise(errc::missing_file, "{}: file {} of the store is missing, which holds packed values",
+          pools.file().path().native(), link_pool(v.segment) + 1);
+  }
+  for_each_misplaced(pools, found,
+                     [&](const named_value& v, const char* why) { raise_damaged(pools, v.segment, why); });
   return found;
 }
 
@@ -236,7 +251,8 @@ std::vector<damage> manifest_damages(const pool_set& pools) {
   std::vector<damage> all;
   const std::uint32_t number = newest_number(pools);
   const std::optional<manifest_slot> slot = number == 0 ? std::nullopt : intact_slot(pools, number);
-  if (!slot || !intact_bytes(pools, *slot)) return all;  // manifest_of() raises
+  const std::optional<link> begin = slot ? intact_bytes(pools, *slot) : std::nullopt;
+  if (!begin) return all;  // manifest_of() raises
   const auto note = [&](link at, const char* what) {
     all.push_back({at, "manifest", std::string(what) + " is damaged; its second copy is intact", {}, {}});
   };
@@ -251,6 +267,18 @@ std::vector<damage> manifest_damages(const pool_set& pools) {
       all.push_back({copied_bytes_at(s, slot->size), "manifest", "the manifest's second copy is damaged", {}, {}});
     }
   }
+  // Who reads what the segments hold needs no header of theirs.
+  manifest named;
+  named.era = slot->era;
+  take_all(named, *slot, pools.at(*begin));
+  for (const named_extent& e : named.extents) {
+    if (pools.find(link_pool(e.segment)) == nullptr || pools.valid_header(e.segment, format::packed_segment_magic))
+      continue;
+    all.push_back({e.segment, "manifest", "no packed records are here, where the manifest says so", {}, {}});
+  }
+  for_each_misplaced(pools, named, [&](const named_value& v, const char* why) {
+    all.push_back({v.segment, "manifest", why, {}, {}});
+  });
   return all;
 }
 

@@ -13,7 +13,8 @@
 
 namespace icecore {
 
-/// Of the manifest that counts and of what leads to it. Empty, too, where no copy is intact: manifest_of() raises then.
+/// Of the manifest that counts, of what leads to it, and of the headers of segments that it names. Empty, too, where no
+/// copy is intact: manifest_of() raises then.
 [[nodiscard]] std::vector<damage> manifest_damages(const pool_set& pools);
 
 }  // namespace icecore

@@ -93,7 +93,7 @@ void packed_salvage::open(const format::named_extent& named) {
   if (pools_->find(link_pool(named.segment)) == nullptr) {
     return lose_all(fmt::format("file {} of the store is missing", link_pool(named.segment) + 1));
   }
-  if (named.size < sizeof(extent_header) || !pools_->contains(begin, named.size)) {
+  if (named.size < sizeof(extent_header) || named.size > link_offset_mask || !pools_->contains(begin, named.size)) {
     return lose_all("the file ends before the packed records do");
   }
   left.begin = pools_->at(begin);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/raise.hpp"
 #include "base/threads.hpp"
 #include "pool/manifest/manifest_copies.hpp"
 #include "pool/query/query_check.hpp"
@@ -95,6 +96,10 @@ void check_packed(const pool_set& in, const manifest& of, verify_report& report)
   bool all_are_read = true;
   for (const format::named_extent& each : of.extents) {
     try {
+      if (each.size > link_offset_mask ||
+          !in.contains_by_now(each.segment + sizeof(format::segment_header), each.size)) {
+        raise(errc::damaged, "the file is missing, or ends before the packed records do");
+      }
       const auto extent = detail::open_extent(in, each);
       report.entries += extent->header().keys;
       report.records += extent->header().records;
@@ -289,10 +294,10 @@ verify_report verify_alone(const std::filesystem::path& path, const progress_fun
   {
     pool_set p(path, reading);
     auto found = detail::record_scan::of_unopened(
-        p, {.threads = core_count(), .large_values = true, .on_progress = on_progress});
+        p, {.threads = core_count(), .large_values = true, .accept_damage = true, .on_progress = on_progress});
     report = report_of(p, found);
     if (report.ok()) check_keys(p, found, report);
-    check_packed(p, manifest_of(p), report);
+    check_packed(p, manifest_of(p, extent_segments::as_they_are), report);
     check_forgotten(p, report);
     for (auto& d : p.damages()) report.damages.push_back(std::move(d));
     has_index = report.ok();

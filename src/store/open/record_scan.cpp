@@ -60,7 +60,7 @@ record_scan::record_scan(const pool_set& in, const record_scan_options& how, sto
 
 record_scan::record_scan(const pool_set& in, const record_scan_options& how)
     : record_scan(in, how, in.roots().read().state == format::root_state::clean ? store_is::closed : store_is::crashed,
-                  manifest_of(in)) {
+                  manifest_of(in, how.accept_damage ? extent_segments::as_they_are : extent_segments::checked)) {
   for (const pool* p : in.files()) find_segments_in(*p);
   note_missing_files();
   map_granules();
@@ -125,8 +125,12 @@ void record_scan::find_segments_in(const pool& p) {
       continue;
     }
     link next = at + format::granule_size;
-    while (next < end && kind_of(next, end) == segment_kind::none) next += format::granule_size;
-    find_headerless(at, std::min(next, end));
+    while (next < end && kind_of(next, end) == segment_kind::none && !packed_.names(next)) next += format::granule_size;
+    if (packed_.names(at)) {  // manifest_damages() tells of its header
+      packed_segments_.push_back({at, std::min(next, end) - at, 0});
+    } else {
+      find_headerless(at, std::min(next, end));
+    }
     at = next;
   }
 }

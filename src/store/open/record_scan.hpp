@@ -38,6 +38,8 @@ struct record_scan_options {
   unsigned threads = 1;
   /// Check large certified values too (verify); otherwise they are checked when first read.
   bool large_values = false;
+  /// Where no header is that the manifest's segment needs, goes on: all of it is the segment (options::accept_damage).
+  bool accept_damage = false;
   /// What ended the last session, if nothing else shows it (options::crash).
   icecore::crash_kind crash = crash_kind::unknown;
   progress_function on_progress;

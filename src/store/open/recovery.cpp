@@ -33,6 +33,7 @@ std::unique_ptr<opened_store> recovery::run() {
   const unsigned threads = p.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening_.recovery_threads);
   record_scan found = record_scan::of_unopened(p, {.threads = threads,
                                                    .large_values = opening_.check_values,
+                                                   .accept_damage = opening_.accept_damage,
                                                    .crash = opening_.crash,
                                                    .on_progress = opening_.on_progress});
   found.refuse_unknown_crash();

@@ -39,7 +39,7 @@ std::vector<stratum::values_elsewhere::one> values_of(const pool_set& pools, con
   all.reserve(of.values.size());
   for (const format::named_value& each : of.values) {
     const link at = each.at();
-    const bool is_there = pools.find(link_pool(at)) != nullptr && pools.contains_by_now(at, each.size);
+    const bool is_there = each.size <= link_offset_mask && pools.contains_by_now(at, each.size);
     all.push_back({.where = {at, each.size},
                    .bytes = is_there ? pools.at(at) : nullptr,
                    .crc = each.crc,

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "store/packed/compacting/plan/staying_values.hpp"
 #include "store/packed/compacting/segment_target.hpp"
 #include "stratum/strata.hpp"
 
@@ -23,6 +24,11 @@ constexpr std::uint64_t changes_usual = 8;
   std::uint64_t bytes = 0;
   for (std::uint32_t i = in.begin; i < in.end; ++i) bytes += of.extent_at(i).media_size();
   return bytes;
+}
+
+/// Whether there is anything beside a value that stays where it was written.
+[[nodiscard]] bool has_company(const store_core& core) {
+  return std::ranges::any_of(core.packing().values, [&](const auto& each) { return !is_alone(core.the_pool(), each); });
 }
 
 /// Strata are merged while they are no more than twice what is merged without them: so their number grows with the
@@ -49,6 +55,8 @@ struct chosen_strata {
       const pin holds = asked.core.take_pin();  // blocks may be inflated for the search
       if (asked.forgotten.are_in(of, of.all()[s])) end = s + 1;
     }
+    // Beside a value that stays there may be older records of such a key which no stratum has any more.
+    if (!asked.forgotten.empty() && has_company(asked.core)) end = of.all().size();
   }
 
   std::size_t end = 0;

@@ -24,13 +24,16 @@ void staying_values::look_at_segments() {
   std::ranges::sort(segments_, {}, &segment::offset);
 }
 
-/// Whether the value is to be packed. Precondition: it was left where it is by an earlier compaction, so that nobody
-/// writes in its segment.
+bool is_alone(const pool_set& pools, const named_value& value) {
+  const segment s = pools.segment_at(value.segment);
+  const auto is_zero = [&](link from, link to) { return all_zero(pools.at(from), to - from); };
+  return is_zero(s.first_record(), s.offset + value.record) && is_zero(value.at() + value.size, s.end());
+}
+
+/// Whether the value is to be packed.
 bool staying_values::moves(const named_value& value) const {
   if (moves_ != moves_values::unless_alone) return moves_ == moves_values::all;
-  const segment s = pools_->segment_at(value.segment);
-  const auto is_zero = [&](link from, link to) { return all_zero(pools_->at(from), to - from); };
-  return !is_zero(s.first_record(), s.offset + value.record) || !is_zero(value.at() + value.size, s.end());
+  return !is_alone(*pools_, value);
 }
 
 void require_packable(std::uint64_t value_size) {

@@ -36,6 +36,10 @@ enum class moves_values : std::uint8_t {
   all,
 };
 
+/// Whether nothing but zeros is beside the value and its record in its segment. Precondition: a manifest names it, so
+/// that nobody writes there.
+[[nodiscard]] bool is_alone(const pool_set& pools, const format::named_value& value);
+
 /// errc::value_too_large if a value of so many bytes cannot be packed with its record.
 void require_packable(std::uint64_t value_size);
 
