@@ -4,7 +4,7 @@
 //   reads.step(writer, draw);       // opens it, looks again at what it showed, refreshes it, or closes it
 //
 // What a version has shown it shows for as long as the reader lives, whatever is packed, expires and is given back
-// beside it; behind a refresh it does so, or has expired. Throws std::logic_error if not.
+// beside it, also if it is told to open the store again to see more. Throws std::logic_error if not.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,8 @@ class reader_beside {
   /// What was done, for people.
   std::string step(const store& writer, std::uint64_t draw);
   void close();
+  /// The writer has packed the store: the reader may be told to open it again.
+  void note_packed() noexcept { is_packed_since_ = true; }
   [[nodiscard]] bool is_open() const noexcept { return reader_.has_value(); }
 
  private:
@@ -33,6 +35,7 @@ class reader_beside {
   std::string path_;
   story_options how_;
   std::optional<store> reader_;
+  bool is_packed_since_ = false;
   std::map<version, std::uint64_t> shown_;
   std::optional<std::pair<version, std::uint64_t>> held_;  // what the snapshot shows
   std::optional<snapshot> snapshot_;                       // ends before the reader does

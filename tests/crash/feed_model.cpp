@@ -158,7 +158,10 @@ std::string judge_told(const written_groups& written, unsigned filter, const fee
   for (const story_write& w : told) {
     const std::string named = w.key.substr(0, 40) + " in version " + std::to_string(w.at);
     if (before != nullptr && std::tie(w.at, w.key) < std::tie(before->at, before->key)) return named + " is told late";
-    if (w.at < from.at.at || w.at > up_to + 1) return named + " is told out of its place";
+    if (w.at < from.at.at || w.at > up_to + 1) {
+      return named + " is told out of its place, from version " + std::to_string(from.at.at) + " to " +
+             std::to_string(up_to);
+    }
     before = last[{w.at, w.key}] = &w;
   }
   for (const auto& [key, groups] : written) {

@@ -95,7 +95,7 @@ class planner {
     if (how_.mixes) {
       if (auto mixed = mixes(number, writer)) return *mixed;
     }
-    if (how_.beside && one_in(3)) {
+    if (how_.beside && number % 2 == (closes_first_ ? 1U : 0U) && one_in(2)) {  // others close versions
       p.what = planned::kind::look;
       p.held_back = draw(16);
       return p;
@@ -108,7 +108,7 @@ class planner {
       p.while_open = one_in(2);
       return p;
     }
-    if (how_.queries && one_in(2)) {
+    if (how_.queries && !how_.mixes && one_in(2)) {
       if (how_.feeds && one_in(2)) {
         p.what = planned::kind::feed;
         p.of_feed = plan_feed([this](std::uint64_t below) { return draw(below); });
@@ -166,8 +166,9 @@ class planner {
       const bool feeds = one_in(2);
       p.what = feeds ? planned::kind::feed : planned::kind::query;
       const auto drawn = [this](std::uint64_t below) { return draw(below); };
-      feeds ? static_cast<void>(p.of_feed = plan_feed(drawn)) : static_cast<void>(p.of_query = plan_query(drawn));
-      p.of_feed.snapshot = false;
+      if (feeds) p.of_feed = plan_feed(drawn);
+      if (!feeds) p.of_query = plan_query(drawn);
+      p.of_feed.snapshot = false;  // its items are told by key, not by version
       return p;
     }
     if (dice == 8) {

@@ -213,6 +213,7 @@ class runner {
     }
     if (into_.writes) note_writes(number, p);
     machine::get().note({event::kind::end, 0, 0, 0, number});
+    if (packed) reader_.note_packed();
     if (!into_.how.expires) return;
     if (packed && packed->packed && !reader_.is_open() && !packed->erased)
       throw std::logic_error("a compaction that nobody is beside has erased nothing");

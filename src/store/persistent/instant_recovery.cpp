@@ -4,11 +4,30 @@
 #include <chrono>
 #include <tuple>
 
+#include "base/bytes.hpp"
 #include "base/raise.hpp"
 #include "pool/manifest/manifest.hpp"
 #include "pool/root/boot.hpp"
 
 namespace icecore::detail {
+
+namespace {
+
+/// Whether a segment's header is neither valid nor zero: a crash has left it so, when it was written for a segment that
+/// was given back (give_back()) or given out. Cost: a look at each header.
+bool has_half_written_header(const pool_set& pools) noexcept {
+  for (const pool* p : pools.files()) {
+    const link end = make_link(p->number(), p->size());
+    for (link at = make_link(p->number(), format::first_segment_offset); at + format::granule_size <= end;) {
+      const std::optional<format::segment_header> h = seen_header(*p, at);
+      if (!h && !all_zero(p->at(at), sizeof(format::segment_header))) return true;
+      at += (h ? h->granules : 1) * format::granule_size;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 bool instant_recovery::possible(const pool_set& p, const options& opening) {
   const format::root root = p.roots().read();
@@ -24,6 +43,8 @@ bool instant_recovery::possible(const pool_set& p, const options& opening) {
   if (root.state == format::root_state::clean) return true;
   // A reader of a store that was left open changes nothing, so it has no place for what must be made anew.
   if (!p.shared()) return false;
+  // Nobody clears it here, and behind a clean close it would be damage.
+  if (may_have_packed_segments(root) && has_half_written_header(p)) return false;
   // What was flushed line by line is complete on the media, after a power cut too. Everything else is complete in the
   // caches while the machine runs, and a sync makes it durable; but a session that flushes by lines does not sync. Nor
   // may the root speak of flushed lines while a session that flushes none rolls operations forward.
