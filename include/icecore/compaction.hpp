@@ -107,7 +107,7 @@ struct compaction_report {
   std::chrono::microseconds writers_stopped{0};
   /// Nothing is left in the files of what went. False: views of this process hold what went, which a later call gives
   /// back; or another process reads beside the writer, and keys that were to be forgotten are still in what it may look
-  /// at; a later call erases them.
+  /// at, or some of these were written or removed while the store was packed; a later call erases them.
   bool erased = true;
 };
 

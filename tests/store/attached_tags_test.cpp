@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/memory/sanitizer.hpp"
@@ -94,6 +96,33 @@ TEST_P(AttachedTags, a_process_that_is_attached_tags_syncs_and_makes_checkpoints
   EXPECT_TRUE(verify_file(path_).ok());
   const store again(path_, GetParam().options_at(path_));
   EXPECT_EQ(names_of(again), (std::set<std::string>{"of the first", "mine", "forgotten-1"}));
+}
+
+// A tag waits for a sync between its record and its being shown.
+TEST_P(AttachedTags, a_process_that_is_attached_verifies_while_a_thread_of_it_tags) {
+  const shared<steps> log;
+  child other([&] {
+    wait_for(log, 1);
+    store s(path_, beside());
+    std::atomic<bool> tagged{false};
+    std::thread tags([&] {
+      for (int i = 0; i < 300; ++i) {
+        s.insert("key", std::to_string(i));
+        s.tag("tag " + std::to_string(i));
+      }
+      tagged = true;
+    });
+    int failed = 0;
+    do {
+      failed += s.verify().ok() ? 0 : 1;
+    } while (!tagged);
+    tags.join();
+    return failed;
+  });
+  store s(path_, first());
+  log->step = 1;
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_TRUE(s.verify().ok());
 }
 
 TEST_P(AttachedTags, of_processes_that_make_one_name_one_succeeds) {

@@ -293,6 +293,28 @@ std::vector<setting> settings() {
   };
 }
 
+// The page that leads to manifests says other things by then.
+TEST_P(CompactionObserved, a_reader_makes_whole_checkpoints_although_the_writer_has_packed_the_store_since) {
+  store writer(path_, writing());
+  for (int i = 0; i < 3; ++i) {
+    writer.insert("key " + std::to_string(i), "1");
+    writer.tag("tag " + std::to_string(i));
+    ASSERT_TRUE(writer.compact().packed);
+  }
+  const store reader(path_, by_default());
+  const version shown = reader.clock() - 1;
+  EXPECT_EQ(reader.find("key 2", shown), "1");
+  for (int packed = 0; packed < 3; ++packed) {
+    const auto to = folder_ / ("copy " + std::to_string(packed));
+    reader.checkpoint().write(to);
+    EXPECT_TRUE(verify_file(to).ok()) << packed;
+    EXPECT_EQ(fingerprint(store(to, by_default()).at(shown)), fingerprint(reader.at(shown)));
+    writer.insert("later", std::to_string(packed));
+    writer.tag();
+    ASSERT_TRUE(writer.compact().packed);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, CompactionObserved, ::testing::ValuesIn(settings()),
                          [](const auto& one) { return one.param.name(); });
 

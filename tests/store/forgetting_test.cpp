@@ -11,6 +11,7 @@
 #include "icecore/icecore.hpp"
 #include "pool/manifest/manifest.hpp"
 #include "store/core.hpp"
+#include "store/packed/retention/forgetting.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
@@ -102,6 +103,26 @@ TEST_P(Forgetting, of_a_prefix_takes_all_keys_that_begin_with_it) {
   }
   static_cast<void>(compact(path_, opening()));
   expect_forgotten();
+}
+
+// The call removes the keys behind its request. A compaction in between packs these removals on top of what it erases.
+TEST_P(Forgetting, leaves_no_name_of_keys_that_are_removed_while_the_store_is_packed) {
+  constexpr unsigned keys = 4'000;
+  for (unsigned turn = 0; turn < 3; ++turn) {
+    store s(path_, opening());
+    for (unsigned i = 0; i < keys; ++i) s.insert(secret_key + std::to_string(i), "v");
+    for (unsigned i = 0; i < keys / 4; ++i) s.insert("other " + std::to_string(i), "o");
+    s.tag();
+    static_cast<void>(s.compact());
+    std::thread forgetting([&] { static_cast<void>(s.forget({.prefixes = {secret_key}})); });
+    while (detail::forgotten_keys(s.core().the_pool()).segments().empty()) std::this_thread::yield();
+    bool erased = s.compact().erased;
+    forgetting.join();
+    for (unsigned more = 0; more < 5 && !erased; ++more) erased = s.compact().erased;
+    EXPECT_TRUE(erased);
+    s.close();
+    expect_no_byte_of_it(path_);
+  }
 }
 
 TEST_P(Forgetting, is_not_lost_when_the_process_is_killed_behind_the_call) {

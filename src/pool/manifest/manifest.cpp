@@ -351,8 +351,18 @@ void keep_retention(pool_set& pools) {
   pools.persist().fence();
 }
 
-std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept {
-  return {pools.first().base() + format::manifest_anchor_offset, sizeof(format::manifest_anchor)};
+format::manifest_anchor anchor_of(const pool_set& pools, const manifest& of) noexcept {
+  format::manifest_anchor anchor;
+  std::memcpy(&anchor, pools.first().base() + format::manifest_anchor_offset, sizeof anchor);
+  if (of.number == 0) return anchor;
+  manifest_slot& own = anchor.slots[of.number % 2];
+  manifest_slot& other = anchor.slots[(of.number + 1) % 2];
+  // Its copy. A manifest without one is of an older icecore, beside which nobody reads.
+  if (const manifest_slot copy = copied_slot(pools, pools.segment_at(of.segment)); is_of(pools, copy, of.number)) {
+    own = copy;
+  }
+  if (other.number > of.number) other = {};
+  return anchor;
 }
 
 std::optional<format::segment_header> seen_header(const pool& in, link offset) noexcept {

@@ -61,8 +61,9 @@ void store_retention(pool_set& pools, const retention& which);
 /// Called by an opening behind a crash: a killed process may have left what it stored in the caches alone, and from now
 /// on it is shown. On media that are flushed by lines it is durable on return, elsewhere with the next sync.
 void keep_retention(pool_set& pools);
-/// The page that leads to manifests, for a copy of the store.
-[[nodiscard]] std::span<const std::byte> manifest_anchor_bytes(const pool_set& pools) noexcept;
+/// What leads to this manifest, for a copy of the store that has it. Other processes may have packed the store since:
+/// then the page leads to later ones.
+[[nodiscard]] format::manifest_anchor anchor_of(const pool_set& pools, const manifest& of) noexcept;
 
 /// What says whose the segment is: magic, granules, generation, crc and era; empty if there is no valid header. Others
 /// may give the segment out meanwhile: it is the header of before or of afterwards, or empty.

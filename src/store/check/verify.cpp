@@ -254,7 +254,7 @@ void reading_engine<Heads>::check_index(const record_scan& found, verify_report&
       if (tags_->find(young_->stamp_of(l))) continue;
       // Another thread may have listed it, and still wait for a sync before it shows it.
       bool is_listed = false;
-      if (const auto met = damage_met([&] { is_listed = !attached() && catalog_->lists(l); })) {
+      if (const auto met = damage_met([&] { is_listed = catalog_->lists(l); })) {
         return note_whole("tag", *met);
       }
       if (is_listed) continue;

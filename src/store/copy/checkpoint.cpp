@@ -46,7 +46,7 @@ struct [[gnu::visibility("hidden")]] checkpoint_cut {
   record_totals totals;
   query_cut queries;
   std::uint32_t manifest = 0;                           ///< its number
-  std::vector<std::byte> anchor;                        ///< the page that leads to it
+  format::manifest_anchor anchor;                       ///< the page that leads to it
   std::vector<segment> packed;                          ///< segments of extents, and of the manifest: copied whole
   version open;                                         ///< the store's clock
   std::array<std::uint64_t, format::files_max> ends{};  ///< of each file, up to its last segment
@@ -98,8 +98,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
     end = std::max(end, link_offset(p.in.end()));
   }
   made->manifest = packing_.number;
-  const auto anchor = manifest_anchor_bytes(*pool_);
-  made->anchor.assign(anchor.begin(), anchor.end());
+  made->anchor = anchor_of(*pool_, packing_);
   for (const format::named_extent& each : packing_.extents) made->packed.push_back(pool_->segment_at(each.segment));
   for (const format::named_value& each : packing_.values) made->packed.push_back(pool_->segment_at(each.segment));
   if (packing_.number != 0) made->packed.push_back(pool_->segment_at(packing_.segment));
@@ -197,7 +196,7 @@ class checkpoint_writer {
     if (number == 0) {
       const auto lineage = lineage_bytes(*pools_);
       file.write(lineage.data(), lineage.size(), format::lineage_offset);
-      file.write(cut_->anchor.data(), cut_->anchor.size(), format::manifest_anchor_offset);
+      file.write(&cut_->anchor, sizeof cut_->anchor, format::manifest_anchor_offset);
     }
     const format::root root = closed_root(*pools_->find(number), file.inode());
     file.write(&root, sizeof root, root_offset(root));

@@ -353,9 +353,10 @@ class live_packing final : packing {
     while (!store_->nobody_looks() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(between);
     if (report_.packed) {
       store_->forgotten.reset();
-      if (!forgotten_.segments().empty()) store_->forgotten = std::make_unique<forgotten_keys>(forgotten_);
+      const bool is_done = !forgotten_.segments().empty() && !is_forgotten_key_written_;
+      if (is_done) store_->forgotten = std::make_unique<forgotten_keys>(forgotten_);
     }
-    report_.erased = store_->give_back_replaced();
+    report_.erased = store_->give_back_replaced() && !is_forgotten_key_written_;
   }
 
   /// Nothing leads to what was made, unless it is in doubt whether a root does.

@@ -292,8 +292,13 @@ stratum::merge_totals packing::merge_part(const Engine& engine, const index::ord
       of.low == 0 && (core_->packed() == nullptr || part.end_stratum == core_->packed()->all().size());
   stratum::merge_rule rule{.kept = kept, .is_oldest = is_oldest};
   // what is forgotten was written before the interval of any later stratum
-  if (of.low == 0 && !forgotten_.empty()) {
-    rule.forgotten_up_to = [this](std::string_view key) { return forgotten_.up_to(key); };
+  if (!forgotten_.empty()) {
+    rule.forgotten_up_to = [this, is_first = of.low == 0](std::string_view key) {
+      const version up_to = forgotten_.up_to(key);
+      if (is_first || up_to == 0) return up_to;
+      is_forgotten_key_written_ = true;
+      return version{0};
+    };
   }
   rule.values = &values_;
   rule.on_progress = [&](std::uint64_t records) {

@@ -126,6 +126,10 @@ class packing {
   compaction_report report_;
   merge_plan plan_;
   forgotten_keys forgotten_;
+  /// Such a key was written while the store was packed: by the call that has it forgotten perhaps, as a removal, which
+  /// only a merge with all strata leaves out. So the request stays for the next compaction. One thread merges what was
+  /// written meanwhile.
+  bool is_forgotten_key_written_ = false;
   staying_values values_;
   range_list expired_;  // versions, once this is done
   std::uint64_t newly_expired_ = 0;
