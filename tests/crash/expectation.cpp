@@ -151,7 +151,10 @@ std::vector<std::uint64_t> expectation::allowed_contents(crash_kind how) const {
   const done_operation& o = operations[*now];
   if (keeps_all) sums.insert(sums.end(), o.between.begin(), o.between.end());
   if (!keeps_all && o.durable_point) sums.push_back(newest);  // a compaction syncs before it changes anything
-  if (keeps_all || o.durable_point) sums.push_back(o.content);
+  if (keeps_all || o.durable_point) {
+    sums.insert(sums.end(), o.between_changes.begin(), o.between_changes.end());
+    sums.push_back(o.content);
+  }
   return sums;
 }
 

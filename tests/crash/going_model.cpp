@@ -15,6 +15,12 @@ bool is_in(const std::vector<version_range>& ranges, version v) {
   return std::ranges::any_of(ranges, [v](const version_range& r) { return r.first <= v && v < r.end; });
 }
 
+/// Whether they have all versions of [from, end). They are in order, with gaps between them.
+bool has_all(const std::vector<version_range>& ranges, version from, version end) {
+  return from == end ||
+         std::ranges::any_of(ranges, [&](const version_range& r) { return r.first <= from && end <= r.end; });
+}
+
 [[noreturn]] void fail(const std::string& what) { throw std::logic_error("a compaction: " + what); }
 
 }  // namespace
@@ -66,11 +72,22 @@ std::string judge_requests(const store& s, const std::vector<asked_to_forget>& r
 }
 
 before_compaction::before_compaction(const store& s)
-    : all_(histories_of(s)), policy_(s.retention()), expired_(s.expired_versions()), content_(content_sum(s)) {
+    : all_(histories_of(s)),
+      policy_(s.retention()),
+      expired_(s.expired_versions()),
+      content_(content_sum(s)),
+      packed_up_to_(s.core().packing().greatest) {
   const detail::forgotten_keys noted(s.core().the_pool());
+  forgets_ = !noted.empty();
   for (const auto& [key, records] : all_) forgotten_[key] = noted.up_to(key);
   for (const tag_info& t : s.tags()) tagged_.push_back(t.version);
   for (const held_version& h : s.held_versions()) held_.push_back(h.version);
+  const manifest& now = s.core().packing();
+  for (std::uint32_t i = 0; i < now.extents.size(); ++i) {
+    if ((now.extents[i].flags & format::extent_awaits) == 0) continue;
+    const std::string begins(s.core().packed()->extent_at(i).first_key());
+    if (!awaits_from_ || begins < *awaits_from_) awaits_from_ = begins;
+  }
 }
 
 before_compaction::histories before_compaction::histories_of(const store& s) {
@@ -187,6 +204,50 @@ std::vector<std::uint64_t> before_compaction::contents_of_forgetting(const store
     contents.push_back(sum);
   }
   return contents;
+}
+
+std::uint64_t before_compaction::thinned_sum(const std::string& key, const std::vector<written>& records, version up_to,
+                                             const std::vector<version_range>& expired) {
+  std::uint64_t sum = 0;
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const written& w = records[i];
+    const bool is_newest = i + 1 == records.size();
+    const bool shows = is_newest || !has_all(expired, w.at, records[i + 1].at);
+    if (w.at <= up_to || shows) sum += record_sum(key, place++, {w.at, w.value});
+  }
+  return sum;
+}
+
+std::vector<std::uint64_t> before_compaction::contents_between_changes(const store& after) const {
+  if (forgets_) return {};  // then all is done by one change
+  const histories left = histories_of(after);
+  const std::vector<version_range> expired = after.expired_versions();
+  // Strata end with versions. Where a merge was cut off before, those of the keys that it had done end with others.
+  std::set<version> ends{0};
+  for (const auto& [key, records] : all_) {
+    for (const written& w : records) {
+      if (w.at <= packed_up_to_) ends.insert(w.at);
+    }
+  }
+  const std::uint64_t content_after = content_sum(after);
+  std::set<std::uint64_t> contents;
+  const auto add_with = [&](version end, version end_of_done) {
+    std::uint64_t sum = content_after;
+    for (auto each = all_.rbegin(); each != all_.rend(); ++each) {  // the last ranges wait
+      const auto& [key, records] = *each;
+      const auto there = left.find(key);
+      if (there != left.end()) sum -= thinned_sum(key, there->second, version_max, expired);
+      const bool was_done = awaits_from_ && key < *awaits_from_;
+      sum += thinned_sum(key, records, was_done ? end_of_done : end, expired);
+      contents.insert(sum);
+    }
+  };
+  const std::set<version> ends_of_done = awaits_from_ ? ends : std::set<version>{0};
+  for (const version end : ends) {
+    for (const version end_of_done : ends_of_done) add_with(end, end_of_done);
+  }
+  return {contents.begin(), contents.end()};
 }
 
 }  // namespace icecore::crash

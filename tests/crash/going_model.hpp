@@ -58,6 +58,10 @@ class before_compaction {
   void judge(const store& after, const compaction_report& report, bool whole, std::vector<closed_version>& known) const;
   /// The contents that forget() goes through before its tag is there: the removals in the order of their keys.
   [[nodiscard]] std::vector<std::uint64_t> contents_of_forgetting(const store& after) const;
+  /// The contents that a compaction by ranges of keys may leave between its first change and its last. Versions expire
+  /// with the first one. Keys of the ranges that are done are as `after`; of the others the newer strata are merged
+  /// with what was written since, and the older ones are as they were.
+  [[nodiscard]] std::vector<std::uint64_t> contents_between_changes(const store& after) const;
 
  private:
   struct written {
@@ -68,6 +72,9 @@ class before_compaction {
   using histories = std::map<std::string, std::vector<written>, std::less<>>;
 
   [[nodiscard]] static histories histories_of(const store& s);
+  /// Of a history: all up to a version, and behind it what shows in a version that has not expired, or now.
+  [[nodiscard]] static std::uint64_t thinned_sum(const std::string& key, const std::vector<written>& records,
+                                                 version up_to, const std::vector<version_range>& expired);
   /// Without what is forgotten.
   [[nodiscard]] std::uint64_t state_at(version at) const;
   [[nodiscard]] std::vector<version> kept_versions(const store& after, version up_to) const;
@@ -76,11 +83,14 @@ class before_compaction {
 
   histories all_;
   std::map<std::string, version, std::less<>> forgotten_;  // of its keys: up to which version they go
+  bool forgets_ = false;                                   // any key
   retention policy_;
   std::vector<version> tagged_;
   std::vector<version> held_;
   std::vector<version_range> expired_;
   std::uint64_t content_;
+  version packed_up_to_;
+  std::optional<std::string> awaits_from_;  // a merge by ranges is unfinished: its least key that was not merged yet
 };
 
 }  // namespace icecore::crash

@@ -96,6 +96,7 @@ class runner {
     spread(into_.how, number);
     store& s = *store_;
     std::optional<compaction_report> packed;
+    bool packs_by_ranges = false;
     const bool tags_are_durable = into_.how.durability == durability::tag;
     switch (p.what) {
       case planned::kind::insert:
@@ -170,6 +171,7 @@ class runner {
                                      .bytes_at_once = number % 5 < 2 ? a_few_ranges : 0,
                                      .compression = number % 3 == 0 ? compression::zstd : compression::none,
                                      .on_progress = {}};
+        packs_by_ranges = how.bytes_at_once != 0;
         if (p.while_open) {
           done.what = "compact while it is open";
           done.belongs_to = s.clock();
@@ -217,6 +219,7 @@ class runner {
       throw std::logic_error("a compaction that nobody is beside has erased nothing");
     if (packed) {
       before->judge(*store_, *packed, number % 4 == 1, known_);
+      if (packs_by_ranges && packed->packed) done.between_changes = before->contents_between_changes(*store_);
       done.packed = known_;
     } else if (before) {
       done.between = before->contents_of_forgetting(*store_);

@@ -45,8 +45,9 @@ struct done_operation {
   bool closes = false;         ///< `belongs_to` is closed now,
   std::uint64_t state = 0;     ///< and shows this (state_sum())
   std::uint64_t content = 0;   ///< of the whole store behind it: in stories with retention, which count
-  std::vector<std::uint64_t> between{};  ///< by that; others that a crash amid it may leave, in their order
-  std::uint64_t retention = 0;           ///< likewise (retention_sum())
+  std::vector<std::uint64_t> between{};          ///< by that; others that a crash amid it may leave, in their order
+  std::vector<std::uint64_t> between_changes{};  ///< likewise, each of them durable
+  std::uint64_t retention = 0;                   ///< likewise (retention_sum())
   std::optional<asked_to_forget> forgets{};
   std::vector<std::string> gone_amid{};  ///< keys of which no byte is in a file when it is called, nor while it goes on
   std::vector<std::string> gone{};       ///< nor once it has returned
