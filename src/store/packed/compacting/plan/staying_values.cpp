@@ -39,8 +39,8 @@ bool staying_values::moves(const named_value& value) const {
 void require_packable(std::uint64_t value_size) {
   if (value_size <= stratum::packed_value_max) return;
   raise(errc::value_too_large,
-        "a value of {} bytes: at most {} are packed with its record, so the store is not. Pack it without compression, "
-        "and before anything is to be forgotten: then long values stay where they are",
+        "a value of {} bytes: at most {} are packed with its record, so the store is not. Without "
+        "compression, and while nothing is to be forgotten, long values stay where they are",
         value_size, stratum::packed_value_max);
 }
 
