@@ -13,11 +13,18 @@ namespace icecore::detail {
 
 namespace {
 
-/// Whether a segment's header is neither valid nor zero: a crash has left it so, when it was written for a segment that
-/// was given back (give_back()) or given out. Cost: a look at each header.
-bool has_half_written_header(const pool_set& pools) noexcept {
+/// Whether a segment's header before the end of the last segment is neither valid nor zero: a crash has left it so,
+/// when it was written for a segment that was given back (give_back()) or given out. One that lies at that end is
+/// cleared (clear_behind_end()). Cost: a look at each header.
+bool has_half_written_header(const pool_set& pools, link anchor) noexcept {
+  if (!pools.contains(anchor, sizeof(format::index_anchor))) return true;
+  const auto& ends = reinterpret_cast<const format::index_anchor*>(pools.at(anchor))->used_end;
   for (const pool* p : pools.files()) {
-    const link end = make_link(p->number(), p->size());
+    // relaxed: nobody else has the store open
+    const std::uint64_t word = ends[p->number()].load(std::memory_order_relaxed);
+    const link place = anchor + offsetof(format::index_anchor, used_end) + p->number() * sizeof word;
+    if (!pools.codec().valid(word, place)) return true;
+    const link end = make_link(p->number(), std::min(word & format::stamp_version_mask, p->size()));
     for (link at = make_link(p->number(), format::first_segment_offset); at + format::granule_size <= end;) {
       const std::optional<format::segment_header> h = seen_header(*p, at);
       if (!h && !all_zero(p->at(at), sizeof(format::segment_header))) return true;
@@ -44,7 +51,7 @@ bool instant_recovery::possible(const pool_set& p, const options& opening) {
   // A reader of a store that was left open changes nothing, so it has no place for what must be made anew.
   if (!p.shared()) return false;
   // Nobody clears it here, and behind a clean close it would be damage.
-  if (may_have_packed_segments(root) && has_half_written_header(p)) return false;
+  if (may_have_packed_segments(root) && has_half_written_header(p, root.anchor)) return false;
   // What was flushed line by line is complete on the media, after a power cut too. Everything else is complete in the
   // caches while the machine runs, and a sync makes it durable; but a session that flushes by lines does not sync. Nor
   // may the root speak of flushed lines while a session that flushes none rolls operations forward.
