@@ -2,17 +2,24 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/memory/sanitizer.hpp"
@@ -40,10 +47,33 @@ void leave_stacks_of_parent() {
 #endif
 }
 
+/// The address sanitizer's allocator keeps its locks as they are in a child: one that a thread of the parent held then
+/// is held there for ever. So all threads of the parent sleep first, those that have just begun as well.
+void await_sleeping_threads() {
+#if defined(ICECORE_UNDER_ADDRESS_SANITIZER)
+  using namespace std::chrono_literals;
+  const auto own = std::to_string(syscall(SYS_gettid));
+  const auto is_awake = [&](const std::filesystem::directory_entry& thread) {
+    std::ifstream in(thread.path() / "stat");
+    std::string number;
+    std::string name;
+    std::string state;
+    in >> number >> name >> state;
+    return number != own && state == "R";
+  };
+  const auto until = std::chrono::steady_clock::now() + 2s;
+  for (int asleep = 0; asleep < 3 && std::chrono::steady_clock::now() < until; std::this_thread::sleep_for(1ms)) {
+    const std::filesystem::directory_iterator threads("/proc/self/task");
+    asleep = std::any_of(begin(threads), end(threads), is_awake) ? 0 : asleep + 1;
+  }
+#endif
+}
+
 }  // namespace
 
 child::child(const std::function<int()>& work) {
   for (deadline* const each : deadlines) each->rest();
+  await_sleeping_threads();
   pid_ = fork();
   if (pid_ == 0) {
     deadlines.clear();  // they are the parent's
