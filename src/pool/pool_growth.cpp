@@ -112,7 +112,7 @@ void pool::grow_to(std::uint64_t needed) {
     const recovering_lock held(space_->growing, std::try_to_lock, [this] { recover_growth(); });
     if (!held || size() >= needed) continue;
     const std::uint64_t ahead = size_ahead(needed);
-    if (ahead <= needed || !extend_ahead(ahead)) extend_file(needed, false);
+    if (!extend_ahead(ahead)) extend_file(needed, false);
   }
 }
 
