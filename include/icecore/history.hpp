@@ -5,7 +5,8 @@
 //
 // Threads: many threads may read one key's history, each with its own key_history object.
 // Lifetime: values are views, valid as long as the key_history or the list they came from. Closing the store does not
-//   end them; reading on then fails with errc::closed. Records written after begin() are not included.
+//   end them; reading on then fails with errc::closed, once what was read ahead (of a long history that is packed, up
+//   to 256 changes) has been told. Records written after begin() are not included.
 // Cost: newest first, O(1) per record; oldest first, the call collects all records before it returns.
 // Source: extract_history, IPDPS 2022, section II.
 #pragma once
@@ -38,9 +39,16 @@ class key_history : public std::ranges::view_interface<key_history> {
 
  private:
   friend iterator;
-  void step();
+  void step() {
+    if (told_ < ahead_size_) {
+      ++told_;
+    } else {
+      go_on();
+    }
+  }
+  void go_on();  // behind what was read ahead
   [[nodiscard]] bool at_end() const noexcept { return record_ == 0; }
-  [[nodiscard]] const change& current() const noexcept { return current_; }
+  [[nodiscard]] const change& current() const noexcept { return told_ == 0 ? current_ : ahead_[told_ - 1]; }
   template <class Engine>
   [[gnu::visibility("hidden")]] void show(const Engine& engine);
   template <class Engine>
@@ -51,13 +59,13 @@ class key_history : public std::ranges::view_interface<key_history> {
   pin holds_;
   std::string key_;
   icecore::version up_to_;
-  std::uint64_t record_ = 0;     // link to the current record; 0 at the end
-  bool record_is_next_ = false;  // the current change is a removal on top of it, which need not be read
+  std::uint64_t record_ = 0;     // link to the last record that was read; 0 at the end
+  bool record_is_next_ = false;  // current_ is a removal on top of it, which need not be read
   change current_{};
-  std::vector<change> ahead_;  // of a long history, packed: `ahead_size_` changes up to record_; `told_` were current
+  std::vector<change> ahead_;  // of a long history, packed: the `ahead_size_` changes behind current_, up to record_
   std::size_t ahead_size_ = 0;
-  std::size_t told_ = 0;
-  std::size_t steps_ = 0;  // since begin(), without those that are told from ahead_
+  std::size_t told_ = 0;   // of these, of which the last one is the current change; 0: current_ is
+  std::size_t steps_ = 0;  // go_on() since begin()
 };
 
 }  // namespace icecore

@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -76,23 +77,41 @@ namespace detail {
 class items_ahead;
 class sorted_keys;
 
-/// What a cursor has read ahead. A copy of the cursor has nothing of it: it reads for itself.
+/// What a cursor has read ahead: items behind its current one. A copy of the cursor has nothing of it: it reads for
+/// itself.
 class own_items_ahead {
  public:
   own_items_ahead() = default;
   own_items_ahead(const own_items_ahead& /*other*/) noexcept {}
-  own_items_ahead(own_items_ahead&&) noexcept = default;
+  own_items_ahead(own_items_ahead&& other) noexcept
+      : read_(std::move(other.read_)),
+        next_(std::exchange(other.next_, nullptr)),
+        end_(std::exchange(other.end_, nullptr)) {}
   own_items_ahead& operator=(const own_items_ahead& other) noexcept {
-    if (this != &other) read_.reset();
+    if (this != &other) *this = own_items_ahead();
     return *this;
   }
-  own_items_ahead& operator=(own_items_ahead&&) noexcept = default;
+  own_items_ahead& operator=(own_items_ahead&& other) noexcept {
+    read_ = std::move(other.read_);
+    next_ = std::exchange(other.next_, nullptr);
+    end_ = std::exchange(other.end_, nullptr);
+    return *this;
+  }
   ~own_items_ahead() = default;
 
   [[nodiscard]] std::shared_ptr<items_ahead>& operator*() noexcept { return read_; }
+  /// The next item; null if none is left.
+  [[nodiscard]] const item* take() noexcept { return next_ == end_ ? nullptr : next_++; }
+  /// From now on those between.
+  void set(const item* next, const item* end) noexcept {
+    next_ = next;
+    end_ = end;
+  }
 
  private:
   std::shared_ptr<items_ahead> read_;
+  const item* next_ = nullptr;
+  const item* end_ = nullptr;
 };
 }  // namespace detail
 
@@ -119,7 +138,14 @@ class cursor {
   [[nodiscard]] const item* operator->() const noexcept { return &current_; }
 
   /// Moves one step; past either end the cursor becomes invalid. Precondition: valid().
-  void next();
+  void next() {
+    if (const item* const ahead = ahead_.take()) {
+      current_ = *ahead;
+      ++position_;
+    } else {
+      read_next();
+    }
+  }
   void previous();
 
  private:
@@ -127,6 +153,7 @@ class cursor {
   struct index_access;  // reads index blocks into a cursor
   template <class Engine>
   struct layered_access;  // the same of a store that has strata: reads items into it
+  void read_next();       // behind the items ahead
   const detail::store_core& begin_move();
   template <typename Move>
   void go(const detail::store_core& core, Move move);

@@ -169,13 +169,19 @@ class extent {
   };
   /// The first key that is not less than `key`, or the end of the block before it; of the first block that has it.
   /// `walks`: a walk towards greater keys begins there, so the blocks behind it are asked for.
-  [[nodiscard]] position seek(const sought_key& key, bool walks = true) const {
+  [[nodiscard]] position seek(const sought_key& key, bool walks = true) const { return seek(key, expect(key, walks)); }
+  /// The same in two steps, so that who has something else to do need not wait: expect() asks for what seek() reads.
+  [[nodiscard]] position expect(const sought_key& key, bool walks = true) const {
     const std::uint32_t at = fence_.block_of(key, version_max);
-    if (at == fence::none) return {0, 0};
+    if (at == fence::none) return {fence::none, 0};
     if (place_.on_device && walks) walk_comes_to(media_, media_.data() + media_place(at));
     const std::uint32_t guess = fence_.guess(at, key);
     prefetch_slots_and_rows(at, guess);
-    return {at, block_at(at).seek(key, guess).at};
+    return {at, guess};
+  }
+  [[nodiscard]] position seek(const sought_key& key, const position& expected) const {
+    if (expected.block == fence::none) return {0, 0};
+    return {expected.block, block_at(expected.block).seek(key, expected.key).at};
   }
   /// Asks for the first keys of block `i`, and their rows, if there is such a block.
   [[gnu::always_inline]] void prefetch_block(std::uint32_t i) const noexcept {
@@ -242,7 +248,11 @@ class extent {
   [[gnu::always_inline]] void prefetch_slots(std::uint32_t at, std::uint32_t guess) const noexcept {
     const std::byte* const begin = blocks_ + fence_.place(at);
     __builtin_prefetch(begin);
-    prefetch_around(begin + sizeof(format::block_header) + std::uint64_t{guess} * slot_bytes_);
+    const std::byte* const first = begin + sizeof(format::block_header) +
+                                   (std::int64_t{guess} - block::heads_at_once / 2) * std::int64_t{slot_bytes_};
+    const std::byte* const last = first + (block::heads_at_once - 1) * slot_bytes_;
+    for (const std::byte* line = first; line < last; line += format::block_alignment) __builtin_prefetch(line);
+    __builtin_prefetch(last);
   }
   /// The same, and what newest_at() will read: rows lie about as far behind the first one as slots do.
   [[gnu::always_inline]] void prefetch_slots_and_rows(std::uint32_t at, std::uint32_t guess) const noexcept {

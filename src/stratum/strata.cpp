@@ -169,14 +169,21 @@ void stratum_walk::previous() {
   to_first_of_key();
 }
 
-void stratum_walk::seek(std::string_view key, bool forward) {
+void stratum_walk::expect(std::string_view key, bool forward) {
   extent_ = of_->extent_for(range_, sought_key(key), version_max);
+  if (extent_ == range_.end) return;
+  const auto [block, at] = of_->extent_at(extent_).expect(sought_key(key), forward);
+  block_ = block;
+  key_ = at;
+}
+
+void stratum_walk::arrive(std::string_view key) {
   if (extent_ == range_.end) {  // all are greater
     extent_ = range_.begin;
     block_ = key_ = 0;
     return;
   }
-  const auto [block, at] = of_->extent_at(extent_).seek(sought_key(key), forward);
+  const auto [block, at] = of_->extent_at(extent_).seek(sought_key(key), {block_, key_});
   block_ = block;
   key_ = at;
   while (extent_ != range_.end && key_ >= of_->extent_at(extent_).keys_in(block_)) next_block();
@@ -190,7 +197,8 @@ void stratum_walk::seek_last() {
 }
 
 void stratum_walk::seek_before(std::string_view key) {
-  seek(key, false);
+  expect(key, false);
+  arrive(key);
   if (at_end()) {
     seek_last();
   } else {
@@ -211,8 +219,8 @@ void strata_walk::choose() {
   }
 }
 
-void strata_walk::seek(std::string_view key) {
-  for (stratum_walk& each : walks_) each.seek(key);
+void strata_walk::arrive(std::string_view key) {
+  for (stratum_walk& each : walks_) each.arrive(key);
   choose();
 }
 

@@ -104,11 +104,9 @@ class strata {
     return of && !of->is_removal() ? std::optional(value_of(*of)) : std::nullopt;
   }
   [[nodiscard]] const values_elsewhere& values() const noexcept { return values_; }
-  /// Calls `visit(record, row)` for the older records of the same key behind this one in its block, newest first, until
-  /// it returns false.
-  template <class Visit>
-  void for_each_behind(const record_place& at, Visit&& visit) const {
-    extent_at(at.extent).block_at(at.in.block).for_each_behind(at.in.key, at.in.row, visit);
+  /// The older records of the same key behind this one in its block.
+  [[nodiscard]] block::rows_behind rows_after(const record_place& at) const {
+    return extent_at(at.extent).block_at(at.in.block).rows_after(at.in.key, at.in.row);
   }
   [[nodiscard]] std::pair<std::string_view, packed_record> key_and_record(const record_place& at) const {
     const block b = extent_at(at.extent).block_at(at.in.block);
@@ -179,7 +177,7 @@ class strata {
 template <class Wanted, class Take>
 void strata::find_many(std::span<const std::string_view> keys, const version* at, std::size_t stride,
                        const Wanted& wanted, const Take& take) const {
-  constexpr std::size_t group = 32;
+  constexpr std::size_t group = 16;
   struct one {
     std::uint32_t extent;
     extent::search in;
@@ -231,7 +229,10 @@ class stratum_walk {
   stratum_walk(const strata& of, const strata::range& extents) noexcept : of_(&of), range_(extents) {}
 
   /// To the first key that is not less.
-  void seek(std::string_view key) { seek(key, true); }
+  void seek(std::string_view key) { expect(key), arrive(key); }
+  /// The same in two steps: expect() asks for what arrive(), which must come next, reads.
+  void expect(std::string_view key, bool forward = true);
+  void arrive(std::string_view key);
   /// To the last key that is less; at the end if there is none.
   void seek_before(std::string_view key);
   void seek_last();
@@ -263,8 +264,6 @@ class stratum_walk {
   [[nodiscard]] bool goes_on() const noexcept {
     return block_ > 0 ? of_->extent_at(extent_).goes_on(block_) : extent_ != range_.begin && of_->goes_on(extent_);
   }
-  /// `forward`: next() follows, not previous().
-  void seek(std::string_view key, bool forward);
   void next_block();
   void to_last_of_block_before();
   void to_first_of_key();
@@ -293,7 +292,7 @@ inline std::uint32_t stratum_walk::end_in_block(const block& b, const std::optio
                                                 std::size_t most) const {
   constexpr std::uint32_t ahead = 8;  // so that the keys around the guess are those from this one on
   const auto last = static_cast<std::uint32_t>(std::min<std::uint64_t>(b.keys(), key_ + most));
-  if (!bound || last == key_ || b.key(last - 1) < *bound) return last;
+  if (!bound || last == key_ || key_less(b.key(last - 1), *bound)) return last;
   return std::clamp(b.seek(sought_key(*bound), key_ + ahead).at, key_, last);
 }
 
@@ -331,7 +330,12 @@ class strata_walk {
     walks_.reserve(of.all().size());
     for (const strata::range& each : of.all()) walks_.emplace_back(of, each);
   }
-  void seek(std::string_view key);
+  void seek(std::string_view key) { expect(key), arrive(key); }
+  /// As those of stratum_walk.
+  void expect(std::string_view key) {
+    for (stratum_walk& each : walks_) each.expect(key);
+  }
+  void arrive(std::string_view key);
   /// To the first key that is greater than that of the record.
   void seek_behind(const record_place& at, std::string_view behind) {
     if (walks_.size() > 1) return seek(behind);
@@ -354,7 +358,7 @@ class strata_walk {
   template <class Visit>
   bool visit_run(std::optional<std::string_view> bound, std::size_t most, Visit&& visit) {
     bound = bound_of_others(bound);
-    if ((bound && *bound <= key_) || !at_->visit_run(bound, most, visit)) return false;
+    if ((bound && !key_less(key_, *bound)) || !at_->visit_run(bound, most, visit)) return false;
     choose();
     return true;
   }
@@ -378,7 +382,7 @@ inline std::optional<std::string_view> strata_walk::bound_of_others(std::optiona
   for (const stratum_walk& each : walks_) {
     if (&each == at_ || each.at_end()) continue;
     const std::string_view key = each.key();
-    if (!bound || key < *bound) bound = key;
+    if (!bound || key_less(key, *bound)) bound = key;
   }
   return bound;
 }

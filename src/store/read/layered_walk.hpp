@@ -95,11 +95,12 @@ template <class Engine>
 void layered_walk<Engine>::seek(std::string_view key) {
   size_ = 0;
   met_ = nullptr;
+  packed_.expect(key);  // the waits for the first packed key and for the first young one overlap
   young_links().seek(key, young_);
   if (young_.size > 0) core_->records().space().prefetch(young_.entries.front());
-  packed_.seek(key);
+  packed_.arrive(key);
   std::size_t at = 0;  // mostly the lower bound is the first one
-  while (at < young_.size && key_of(young_.entries[at]) < key) ++at;
+  while (at < young_.size && key_less(key_of(young_.entries[at]), key)) ++at;
   come_to_young(at);
 }
 
@@ -109,7 +110,7 @@ bool layered_walk<Engine>::read(std::size_t most) {
   if (met_) std::rethrow_exception(met_);
   try {
     while (size_ < most && !(young_ends() && packed_.at_end())) {
-      if (young_ends() || (!packed_.at_end() && packed_.key() < young_key_)) {
+      if (young_ends() || (!packed_.at_end() && key_less(packed_.key(), young_key_))) {
         read_packed(most);
       } else {
         read_young(most);
@@ -125,7 +126,7 @@ bool layered_walk<Engine>::read(std::size_t most) {
 template <class Engine>
 template <class Visit>
 bool layered_walk<Engine>::visit_or_read(std::optional<std::string_view> to, Visit&& visit) {
-  const auto is_before = [&to](std::string_view key) { return !to || key < *to; };
+  const auto is_before = [&to](std::string_view key) { return !to || key_less(key, *to); };
   bool goes_on = true;
   const auto visit_run = [&](const stratum::block& b, std::uint32_t first, std::uint32_t end) {
     return goes_on = visit(b, first, end);
@@ -134,7 +135,8 @@ bool layered_walk<Engine>::visit_or_read(std::optional<std::string_view> to, Vis
   do {
     for (bool visited = true; visited && !packed_.at_end();) {
       const auto bound = young_ends() || !is_before(young_key_) ? to : std::optional(young_key_);
-      visited = (!bound || packed_.key() < *bound) && packed_.visit_run(bound, format::block_entries_max, visit_run);
+      visited =
+          (!bound || key_less(packed_.key(), *bound)) && packed_.visit_run(bound, format::block_entries_max, visit_run);
     }
     if (!goes_on) return false;
     const bool young_is_next = !young_ends() && (packed_.at_end() || young_key_ <= packed_.key());

@@ -183,8 +183,10 @@ struct [[gnu::visibility("hidden")]] cursor::layered_access {
     return static_cast<walk_type&>(*kept);
   }
   void show(std::size_t position) const {
+    const auto items = (*c.ahead_)->items();
     c.position_ = position;
-    c.current_ = (*c.ahead_)->items()[position];
+    c.current_ = items[position];
+    c.ahead_.set(items.data() + position + 1, items.data() + items.size());
     c.valid_ = true;
   }
   void read_on() const {
@@ -206,6 +208,7 @@ struct [[gnu::visibility("hidden")]] cursor::layered_access {
 /// The store, for a move. The cursor is invalid until the move succeeds, so it is invalid if the move throws.
 const detail::store_core& cursor::begin_move() {
   valid_ = false;
+  ahead_.set(nullptr, nullptr);
   return detail::usable_core(holds_);
 }
 
@@ -241,14 +244,8 @@ void cursor::seek_before(std::string_view key) {
   go(begin_move(), [key](const auto& a) { a.seek_before(key); });
 }
 
-void cursor::next() {
-  const detail::store_core& core = begin_move();
-  if (const auto& ahead = *ahead_; ahead != nullptr && position_ + 1 < ahead->items().size()) {
-    current_ = ahead->items()[++position_];
-    valid_ = true;
-    return;
-  }
-  go(core, [](const auto& a) { a.next(); });
+void cursor::read_next() {
+  go(begin_move(), [](const auto& a) { a.next(); });
 }
 
 void cursor::previous() {
@@ -382,12 +379,9 @@ key_history::iterator key_history::begin() & {
   return iterator(this);
 }
 
-void key_history::step() {
+void key_history::go_on() {
   const auto& core = detail::usable_core(holds_);
-  if (told_ < ahead_size_) {
-    current_ = ahead_[told_++];
-    return;
-  }
+  told_ = ahead_size_ = 0;
   detail::with_engine(core, [&](const auto& engine) {
     if (!std::exchange(record_is_next_, false)) record_ = engine.histories().older(record_);
     show(engine);
@@ -423,36 +417,34 @@ void key_history::read_ahead(const Engine& engine) {
   if constexpr (Engine::is_layered) {
     constexpr std::size_t short_ones = 4;  // those who read few changes read none in vain
     constexpr std::size_t at_most = 256;
-    told_ = ahead_size_ = 0;
     if (record_ == null_link || !detail::is_packed(record_) || ++steps_ < short_ones) return;
-    const std::size_t enough = std::min(at_most, steps_ * steps_);
+    const std::size_t enough = std::min(at_most, std::size_t{1} << std::min<std::size_t>(steps_, 8));
     if (ahead_.size() < enough) ahead_.resize(enough);
     stratum::record_place last = detail::place_of(record_);
-    bool is_removed = false;  // a removal is the last in `out`: it shows on top of a value only
+    change* to = ahead_.data();
+    const change* const end = to + enough;
+    version removed = 0;  // a removal, which shows on top of a value only
     std::uint64_t removal_row = 0;
-    std::size_t size = 0;
-    change* const out = ahead_.data();
-    engine.histories().packed().for_each_behind(
-        last, [&](const stratum::packed_record& r, std::uint64_t row) __attribute__((always_inline)) {
-          if (r.is_removal()) [[unlikely]] {
-            if (is_removed) last.in.row = removal_row;
-            out[size] = {r.stamped, std::nullopt};
-            removal_row = row;
-            is_removed = true;
-            return true;
-          }
-          if (is_removed) {
-            is_removed = false;
-            last.in.row = removal_row;
-            if (++size == enough) return false;
-          }
-          if (r.is_elsewhere()) [[unlikely]]
-            return false;
-          out[size] = {r.stamped, r.value};
-          last.in.row = row;
-          return ++size < enough;
-        });
-    ahead_size_ = size;
+    for (auto rows = engine.histories().packed().rows_after(last); to != end && rows.next();) {
+      if (rows.is_removal()) [[unlikely]] {
+        if (removed != 0) last.in.row = removal_row;
+        removed = rows.stamped();
+        removal_row = rows.row();
+        continue;
+      }
+      if (removed != 0) [[unlikely]] {
+        last.in.row = removal_row;
+        *to = {std::exchange(removed, 0), std::nullopt};
+        if (++to == end) break;
+      }
+      if (rows.is_elsewhere()) [[unlikely]]
+        break;
+      to->version = rows.stamped();
+      to->value.emplace(rows.value());
+      ++to;
+      last.in.row = rows.row();
+    }
+    ahead_size_ = static_cast<std::size_t>(to - ahead_.data());
     record_ = detail::packed_link(last);
   }
 }

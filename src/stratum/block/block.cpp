@@ -9,12 +9,6 @@ namespace icecore::stratum {
 
 using namespace format;
 
-namespace {
-
-constexpr std::uint32_t heads_at_once = 16;
-
-}  // namespace
-
 inline std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t guess) const noexcept {
   const auto is_less = [slots = slot(0), slot_bytes = std::uint64_t{header().slot_bytes}, mask = head_mask(),
                         sought](std::uint32_t i) {
@@ -22,7 +16,6 @@ inline std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t g
   };
   const std::uint32_t all = keys();
   if (all <= heads_at_once) return count_while(all, is_less);
-  // Mostly the guess is wrong by a few. So the keys around it are searched first.
   const std::uint32_t begin = std::min(guess - std::min(guess, heads_at_once / 2), all - heads_at_once);
   const std::uint32_t less = count_while_of_16([&](std::uint32_t i) { return is_less(begin + i); });
   if ((less > 0 || begin == 0) && (less < heads_at_once || begin + heads_at_once == all)) [[likely]]

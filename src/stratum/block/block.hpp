@@ -22,6 +22,9 @@ namespace icecore::stratum {
 
 class block {
  public:
+  /// So many neighbours of a guess are searched first: mostly it is wrong by a few.
+  static constexpr std::uint32_t heads_at_once = 16;
+
   explicit block(const std::byte* at) noexcept : at_(at) {}
 
   /// What is wrong with the block of `size` bytes that lies at `at`; nullptr if all is well. `seed` is that of its
@@ -63,10 +66,8 @@ class block {
     if (v < header().least) return std::nullopt;
     const row_reader rows(*this);
     const std::uint64_t end = rows_end(i);
-    for (std::uint64_t at = rows_begin(i); at < end;) {
-      const read_row r = rows.read(at);
-      if (r.record.stamped <= v) return r.record;
-      at = r.end;
+    for (std::uint64_t at = rows_begin(i); at < end; at = rows.end(at)) {
+      if (rows.stamped(at) <= v) return rows.read(at).record;
     }
     return std::nullopt;
   }
@@ -75,7 +76,7 @@ class block {
     if (v < header().least) return 0;
     const row_reader rows(*this);
     const std::uint64_t end = rows_end(i);
-    for (std::uint64_t at = rows_begin(i); at < end; at = rows.read(at).end) {
+    for (std::uint64_t at = rows_begin(i); at < end; at = rows.end(at)) {
       if (rows.stamped(at) <= v) return at;
     }
     return 0;
@@ -111,18 +112,9 @@ class block {
     return i + 1 == keys() ? header().end : header().rows_at + row(i + 1);
   }
   [[nodiscard]] read_row row_at(std::uint64_t at) const noexcept { return row_reader(*this).read(at); }
-  /// Calls `visit(record, row)` for the records of key i behind the one of row `at`, newest first, until it returns
-  /// false.
-  template <class Visit>
-  void for_each_behind(std::uint32_t i, std::uint64_t at, Visit&& visit) const {
-    const row_reader rows(*this);
-    const std::uint64_t end = rows_end(i);
-    for (at = rows.read(at).end; at < end;) {
-      const read_row r = rows.read(at);
-      if (!visit(r.record, at)) return;
-      at = r.end;
-    }
-  }
+  class rows_behind;
+  /// The records of key i behind the one of row `at`.
+  [[nodiscard]] rows_behind rows_after(std::uint32_t i, std::uint64_t at) const noexcept;
 
   /// Asks for some keys and their rows from key i on, as far as the block has them.
   [[gnu::always_inline]] void prefetch_from(std::uint32_t i, std::uint32_t count) const noexcept {
@@ -136,9 +128,12 @@ class block {
     const std::uint64_t rows = header().end - rows_at;
     prefetch(rows_at + rows * first / keys, rows_at + rows * end / keys);
   }
-  /// Asks for the first rows of key i.
+  /// Asks for the first rows of key i, which may lie in two lines.
   [[gnu::always_inline]] void prefetch_rows(std::uint32_t i) const noexcept {
-    __builtin_prefetch(at_ + header().rows_at + row(i));
+    constexpr std::uint64_t row_bytes_usual = 24;
+    const std::byte* const rows = at_ + header().rows_at + row(i);
+    __builtin_prefetch(rows);
+    __builtin_prefetch(rows + row_bytes_usual);
   }
 
  private:
@@ -158,6 +153,24 @@ class block {
           size_bytes_(of.header().size_bytes),
           padding_(of.has(format::block_flags::aligned) ? 7 : 0) {}
 
+    // In parts, for who keeps them apart: `at` is where the row begins, `behind` where its version ends.
+    [[nodiscard]] format::packed_kind kind(std::uint64_t at) const noexcept {
+      return static_cast<format::packed_kind>(word_at(at_ + at) & kind_mask);
+    }
+    [[nodiscard]] std::uint64_t version_end(std::uint64_t at) const noexcept { return at + version_bytes_; }
+    [[nodiscard]] std::uint64_t value_size(std::uint64_t behind) const noexcept {
+      return size_bytes_ == 0 ? value_size_ : word_at(at_ + behind) & size_mask_;
+    }
+    [[nodiscard]] std::uint64_t value_begin(std::uint64_t behind) const noexcept {
+      return (behind + size_bytes_ + padding_) & ~padding_;
+    }
+    /// Where the next row begins.
+    [[nodiscard]] std::uint64_t end(std::uint64_t at) const noexcept {
+      const std::uint64_t behind = version_end(at);
+      return kind(at) == format::packed_kind::removal ? behind : value_begin(behind) + value_size(behind);
+    }
+    [[nodiscard]] const std::byte* bytes() const noexcept { return at_; }
+
     [[nodiscard]] version stamped(std::uint64_t at) const noexcept {
       return least_ + ((word_at(at_ + at) & version_mask_) >> format::packed_kind_bits);
     }
@@ -167,8 +180,8 @@ class block {
       const auto kind = static_cast<format::packed_kind>(word & kind_mask);
       at += version_bytes_;
       if (kind == format::packed_kind::removal) return {{stamped, kind, {}}, at};
-      const std::uint64_t size = size_bytes_ == 0 ? value_size_ : word_at(at_ + at) & size_mask_;
-      at = (at + size_bytes_ + padding_) & ~padding_;
+      const std::uint64_t size = value_size(at);
+      at = value_begin(at);
       return {{stamped, kind, text(at_ + at, size)}, at + size};
     }
 
@@ -234,6 +247,45 @@ class block {
 
   const std::byte* at_;
 };
+
+/// Some records of a key in a block, newest first. In parts, which a loop keeps in registers: a record that is put
+/// together in memory, and then read from there, costs three times as much.
+class block::rows_behind {
+ public:
+  rows_behind(const block& of, std::uint64_t first, std::uint64_t end) noexcept : rows_(of), next_(first), end_(end) {}
+  /// Goes to the next one; false at the end.
+  [[nodiscard, gnu::always_inline]] bool next() noexcept {
+    if (next_ >= end_) return false;
+    row_ = next_;
+    next_ = rows_.version_end(row_);
+    if (!is_removal()) [[likely]] {
+      size_ = rows_.value_size(next_);
+      value_ = rows_.value_begin(next_);
+      next_ = value_ + size_;
+    }
+    return true;
+  }
+  // ---- Of the one that next() went to ----
+  /// From the block's start.
+  [[nodiscard]] std::uint64_t row() const noexcept { return row_; }
+  [[nodiscard]] version stamped() const noexcept { return rows_.stamped(row_); }
+  [[nodiscard]] bool is_removal() const noexcept { return rows_.kind(row_) == format::packed_kind::removal; }
+  [[nodiscard]] bool is_elsewhere() const noexcept { return rows_.kind(row_) == format::packed_kind::elsewhere; }
+  /// Precondition: it is no removal, and the value is not elsewhere.
+  [[nodiscard]] std::string_view value() const noexcept { return text(rows_.bytes() + value_, size_); }
+
+ private:
+  row_reader rows_;
+  std::uint64_t next_;
+  std::uint64_t end_;
+  std::uint64_t row_ = 0;
+  std::uint64_t value_ = 0;
+  std::uint64_t size_ = 0;
+};
+
+inline block::rows_behind block::rows_after(std::uint32_t i, std::uint64_t at) const noexcept {
+  return {*this, row_at(at).end, rows_end(i)};
+}
 
 template <class Visit>
 bool block::for_each_of(std::uint32_t i, version v, Visit&& visit) const {
