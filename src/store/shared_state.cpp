@@ -75,6 +75,7 @@ std::uint64_t shared_state::arrangement_of_this() noexcept {
       offsetof(writers_of, gate),
       offsetof(writers_of, recovering),
       offsetof(writers_of, generation),
+      offsetof(writers_of, ever_leased),
       offsetof(writers_of, open_lists),
       offsetof(writers_of, processes),
       offsetof(writers_of, filled),

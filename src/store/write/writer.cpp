@@ -1,6 +1,7 @@
 #include "store/write/writer.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -154,12 +155,18 @@ writer_set::traffic writer_set::since_opening() const noexcept {
 }
 
 bool writer_set::none_since(version open) const noexcept {
-  for (const writer_slot& slot : shared_->slots) {
-    // acquire, and in this order: a thread that knows of a write has seen what came after its writer was leased. So
-    // here the sequence is odd, or so new that the write's count() is seen too, because the end of the lease releases
-    // it. Therefore the version may be relaxed.
-    if (writer_slot::leased(slot.sequence.load(std::memory_order_acquire))) return false;
-    if (slot.last_version.load(std::memory_order_relaxed) >= open) return false;
+  // Most writers were never leased, and looking at all of them costs more than a find.
+  for (unsigned first = 0; first < writers_max; first += 64) {
+    // relaxed: who knows of a write knows of the bit (W7)
+    for (std::uint64_t bits = shared_->ever_leased[first / 64].load(std::memory_order_relaxed); bits != 0;
+         bits &= bits - 1) {
+      const writer_slot& slot = shared_->slots[first + static_cast<unsigned>(std::countr_zero(bits))];
+      // acquire, and in this order: a thread that knows of a write has seen what came after its writer was leased. So
+      // here the sequence is odd, or so new that the write's count() is seen too, because the end of the lease releases
+      // it. Therefore the version may be relaxed.
+      if (writer_slot::leased(slot.sequence.load(std::memory_order_acquire))) return false;
+      if (slot.last_version.load(std::memory_order_relaxed) >= open) return false;
+    }
   }
   return true;
 }

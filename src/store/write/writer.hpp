@@ -23,6 +23,8 @@
 //       the number behind that, has the current one until the lease ends, in whatever process.
 //   W6. Segments and recoverers that are used (use()) serve writers of the generation that they were made for, and of
 //       no other. In the next one the logs, lists and heads that they know belong to nobody: their space is given back.
+//   W7. A writer's bit in ever_leased is set before its sequence first leaves 0, and stays. Whoever leases it later has
+//       acquired the sequence that followed. So who knows of a write knows of the bit.
 // Errors: without a persistent index, errc::poisoned for all processes once one was killed during a write.
 #pragma once
 
@@ -203,9 +205,10 @@ class writer_set {
     /// Which young generation takes the writes; from 1. Changes under the gate while no writer is leased (W5). It has a
     /// line that seldom changes: processes that are attached look at it in each call.
     alignas(64) std::atomic<std::uint64_t> generation{1};
-    alignas(64) std::array<open_segments::state, 2> open_lists;  ///< of a generation's number % 2
-    std::atomic<unsigned> processes{0};                          ///< that ever shared the store
-    filled_ranges filled;                                        ///< for feeds
+    std::array<std::atomic<std::uint64_t>, writers_max / 64> ever_leased{};  ///< a bit for each writer (W7)
+    alignas(64) std::array<open_segments::state, 2> open_lists;              ///< of a generation's number % 2
+    std::atomic<unsigned> processes{0};                                      ///< that ever shared the store
+    filled_ranges filled;                                                    ///< for feeds
     /// What earlier young generations of this session had; under the gate.
     record_totals totals_before;
     write_counts counts_before;
@@ -320,6 +323,11 @@ class writer_set {
   /// Whether no write since opening that the caller can know of has taken effect in a version >= `open`: none has
   /// completed, and none is under way.
   [[nodiscard]] bool none_since(version open) const noexcept;
+  /// Call before the lease.
+  void note_first_lease(unsigned number) noexcept {
+    // relaxed: the exchange that leases the writer orders it (W7)
+    shared_->ever_leased[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
+  }
 
   /// Stops all writers between two operations, for as long as it lives (W3).
   /// errc::poisoned if another process was killed during a write and the index is not persistent.
@@ -432,6 +440,8 @@ class writer_lease {
     writer_slot& slot = set.shared_->slots[number];
     std::uint64_t sequence = slot.sequence.load(std::memory_order_relaxed);  // relaxed: the exchange decides
     if (writer_slot::leased(sequence)) return false;
+    if (sequence == 0) [[unlikely]]
+      set.note_first_lease(number);
     const std::uint64_t mine = ((sequence + 1) & writer_slot::count_mask) | std::uint64_t{set.process_}
                                                                                 << writer_slot::process_shift;
     // seq_cst against the gate's store: either the gate sees this writer leased or we see the gate closed
