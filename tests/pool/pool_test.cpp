@@ -1,6 +1,7 @@
 // A pool's space, its segments' headers, and which medium it assumes.
 #include "pool/pool.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -11,12 +12,17 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/checksum.hpp"
 #include "failing_calls.hpp"
+#include "pool/manifest/manifest.hpp"
+#include "pool/pool_set.hpp"
 #include "scratch_folder.hpp"
 
 namespace icecore::testing {
@@ -218,6 +224,26 @@ TEST_F(Pool, without_random_numbers_none_is_made) {
   }
   EXPECT_FALSE(std::filesystem::exists(path_)) << "a creation that failed leaves nothing";
   EXPECT_NO_THROW(pool(path_, of(durability::none)));
+}
+
+TEST_F(Pool, segments_that_become_one_free_segment_keep_the_page_of_one_header) {
+  pool_set pools(path_, of(durability::none));
+  std::vector<segment> all;
+  for (int i = 0; i < 8; ++i) {
+    all.push_back(pools.allocate(filling(1), 0, format::segment_magic, {}));
+    std::memset(pools.at(all.back().first_record()), 1, filling(1));
+  }
+  const link begin = all.front().offset;
+  const link end = all.back().end();
+  const std::vector<segment> free = give_back(pools, std::move(all));
+  ASSERT_EQ(free.size(), 1U);
+  EXPECT_EQ(free.front().offset, begin);
+  EXPECT_EQ(free.front().end(), end);
+  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  EXPECT_EQ(::lseek(file, static_cast<off_t>(begin), SEEK_DATA), static_cast<off_t>(begin)) << "the header";
+  EXPECT_GE(::lseek(file, static_cast<off_t>(begin + format::page_size), SEEK_DATA), static_cast<off_t>(end));
+  ::close(file);
 }
 
 /// The medium that libpmem2 and the kernel are made to report.

@@ -447,24 +447,57 @@ std::uint64_t bytes_of(std::span<const segment> all) noexcept {
   return sum;
 }
 
+namespace {
+
+/// No flush of lines makes a hole durable.
+void sync_holes(pool_set& pools) {
+  pools.persist().sync();
+  for (const pool* p : pools.files()) p->file().sync();
+}
+
+/// Segments one behind the other, and the first of them.
+struct segment_run {
+  segment first;
+  segment all;
+  [[nodiscard]] bool is_one() const noexcept { return first.size == all.size; }
+};
+
+[[nodiscard]] std::vector<segment_run> runs_of(std::vector<segment> all) {
+  std::ranges::sort(all, {}, &segment::offset);
+  std::vector<segment_run> runs;
+  for (const segment& s : all) {
+    if (!runs.empty() && runs.back().all.end() == s.offset) {
+      runs.back().all.size += s.size;
+    } else {
+      runs.push_back({s, s});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
 std::vector<segment> give_back(pool_set& pools, std::vector<segment> all) {
   if (all.empty()) return {};
   const auto alone = pools.file().without_other_viewers();
   if (!alone) return {};
-  for (const segment& s : all) pools.of(s.offset).clear_content(s);
-  pools.persist().sync();
-  for (const pool* p : pools.files()) p->file().sync();  // no flush of lines makes a hole durable
-  std::ranges::sort(all, {}, &segment::offset);
-  std::vector<segment> joined;
-  for (const segment& s : all) {
-    if (!joined.empty() && joined.back().end() == s.offset) {
-      joined.back().size += s.size;
-      pools.of(s.offset).clear_header(s.offset);
-    } else {
-      joined.push_back(s);
+  const std::vector<segment_run> runs = runs_of(std::move(all));
+  for (const segment_run& run : runs) pools.of(run.first.offset).clear_content(run.first);
+  sync_holes(pools);
+  if (!std::ranges::all_of(runs, &segment_run::is_one)) {
+    // Nothing names these.
+    for (const segment_run& run : runs) {
+      const segment& s = run.all;
+      if (!run.is_one()) pools.of(s.offset).format_segment(s.offset, s.size, format::packed_segment_magic);
     }
+    pools.persist().sync();
+    for (const segment_run& run : runs) {
+      if (!run.is_one()) pools.of(run.all.offset).clear_content(run.all);
+    }
+    sync_holes(pools);
   }
-  pools.persist().sync();  // before a header says that all behind it is zero
+  std::vector<segment> joined;
+  for (const segment_run& run : runs) joined.push_back(run.all);
   for (const segment& s : joined) pools.of(s.offset).format_segment(s.offset, s.size, format::free_segment_magic);
   pools.persist().sync();
   return joined;
