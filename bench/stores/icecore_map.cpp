@@ -1,7 +1,7 @@
 // icecore as a map: finds of the newest value, inserts of new versions, no tags. Every write is flushed.
 //
 // A scan reads a snapshot: it closes the open version if anything was written in it, which moves the clock by one and
-// makes nothing durable, and steps a cursor of the closed version.
+// makes nothing durable, and copies a page of the closed version.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,9 +42,11 @@ class icecore_map_session final : public map_session {
   }
 
   void scan(std::string_view from, std::size_t count, pair_columns& out) override {
-    cursor at = store_.latest().cursor();
-    at.seek(from);
-    for (; at.valid() && out.count() < count; at.next()) out.add(at->key, at->value);
+    out.set_count(store_.latest().extract_page(from, {.keys = out.keys(),
+                                                      .key_size = out.key_size(),
+                                                      .values = out.values(),
+                                                      .value_size = out.value_size(),
+                                                      .capacity = std::min(count, out.capacity())}));
   }
 
  private:

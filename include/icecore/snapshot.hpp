@@ -262,6 +262,11 @@ class snapshot {
   /// errc::invalid_argument if a key or value does not have the column's size, or if the capacity is too small.
   /// `threads`: 0 for all cores.
   std::size_t extract(const fixed_columns& out, unsigned threads = 1) const;
+  /// Copies the items from the first key >= `from` on, until the columns are full, and returns their number: less than
+  /// the capacity at the snapshot's end. For short scans, and for pages: the next one begins at the last key with a NUL
+  /// byte behind it. One thread; faster than a cursor. errc::invalid_argument if a key or value does not have the
+  /// column's size. With the index `hash` each call sorts all keys.
+  [[nodiscard]] std::size_t extract_page(std::string_view from, const fixed_columns& out) const;
   /// Copies all items between the bounds, of any sizes, in key order.
   [[nodiscard]] columns extract(unsigned threads = 1, const key_bounds& bounds = {}) const;
   /// All items between the bounds, in key order, as views that the list keeps valid; no key or value is copied.

@@ -121,6 +121,50 @@ TEST_P(ColumnsOfPacked, that_are_too_short_or_of_another_size_are_refused) {
   }
 }
 
+TEST_P(ColumnsOfPacked, of_a_page_hold_what_comes_next) {
+  for (const version v : {versions_.front(), versions_[versions_.size() / 2], versions_.back()}) {
+    const auto [keys, values] = shown_in(v);
+    const std::size_t count = keys.size() / width;
+    const snapshot then = store_.at(v);
+    for (const std::size_t room : {std::size_t{1}, std::size_t{7}, std::size_t{100}, count, count + 1}) {
+      for (unsigned i = 0; i < 60; ++i) {
+        const std::string from = i == 0 ? std::string() : any_key() + (below(2) == 0 ? std::string(1, '\0') : "");
+        std::size_t first = 0;
+        while (first < count && std::string_view(keys).substr(first * width, width) < from) ++first;
+        const std::size_t expected = std::min(room, count - first);
+        std::string found_keys(room * width, '-');
+        std::string found_values((room + 1) * width, '-');
+        ASSERT_EQ(then.extract_page(from, {found_keys.data(), width, found_values.data(), width, room}), expected);
+        ASSERT_EQ(found_keys.substr(0, expected * width), keys.substr(first * width, expected * width));
+        ASSERT_EQ(found_values.substr(0, expected * width), values.substr(first * width, expected * width));
+        ASSERT_EQ(found_values.substr(room * width), std::string(width, '-')) << "nothing is written behind the room";
+        std::string alone(room * width, '-');
+        ASSERT_EQ(then.extract_page(from, {.keys = alone.data(), .key_size = width, .capacity = room}), expected);
+        ASSERT_EQ(alone.substr(0, expected * width), keys.substr(first * width, expected * width));
+      }
+    }
+    EXPECT_EQ(then.extract_page("", {}), 0U) << "no room";
+    EXPECT_EQ(then.extract_page("z", {.capacity = 5}), 0U) << "behind the last key";
+  }
+}
+
+TEST(ColumnsOfAPage, of_a_store_that_is_not_packed_hold_what_comes_next) {
+  for (const index_kind index : {index_kind::btree, index_kind::hash, index_kind::persistent}) {
+    const scratch folder(place::tmpfs);
+    options how;
+    how.index = index;
+    store s(folder / "young.ice", how);
+    for (unsigned i = 0; i < 300; ++i) s.insert("key" + std::to_string(10'000 + i), "value" + std::to_string(100 + i));
+    s.remove("key10005");
+    const snapshot then = s.latest();
+    std::string keys(200 * width, '-');
+    ASSERT_EQ(then.extract_page("key10003", {keys.data(), width, nullptr, 0, 200}), 200U);
+    EXPECT_EQ(keys.substr(0, 3 * width), "key10003key10004key10006");
+    ASSERT_EQ(then.extract_page("key10298", {keys.data(), width, nullptr, 0, 200}), 2U);
+    EXPECT_THROW(static_cast<void>(then.extract_page("", {keys.data(), width, keys.data(), 3, 1})), error);
+  }
+}
+
 /// A value of another size, and so a block that cannot be copied.
 TEST_P(ColumnsOfPacked, tell_of_one_value_of_another_size) {
   const version before = store_.tag();

@@ -496,8 +496,8 @@ std::vector<segment> give_back(pool_set& pools, std::vector<segment> all) {
     }
     sync_holes(pools);
   }
-  std::vector<segment> joined;
-  for (const segment_run& run : runs) joined.push_back(run.all);
+  std::vector<segment> joined(runs.size());
+  std::ranges::transform(runs, joined.begin(), &segment_run::all);
   for (const segment& s : joined) pools.of(s.offset).format_segment(s.offset, s.size, format::free_segment_magic);
   pools.persist().sync();
   return joined;

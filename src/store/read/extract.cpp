@@ -257,15 +257,15 @@ class fixed_writer {
  public:
   explicit fixed_writer(const fixed_columns& shape) : shape_(&shape) {}
 
-  /// Writes items to the rows from `row` on of `keys` and `values`.
+  /// Writes the first `count` items to the rows from `row` on of `keys` and `values`.
   template <class Items>
-  void write(const Items& items, std::byte* keys, std::byte* values, std::size_t row) const {
+  void write(const Items& items, std::size_t count, std::byte* keys, std::byte* values, std::size_t row) const {
     // local: bytes are written, which the compiler must take for a part of the shape otherwise
     const std::size_t key_size = shape_->key_size;
     const std::size_t value_size = shape_->value_size;
     if (keys != nullptr) keys += row * key_size;
     if (values != nullptr) values += row * value_size;
-    for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       if (keys != nullptr) {
         const std::string_view key = items.key(i);
         if (key.size() != key_size) raise_size("key", key.size(), key_size, key);
@@ -302,24 +302,35 @@ class fixed_writer {
   raise(errc::invalid_argument, "extract: the columns have room for {} items, but the snapshot has more", capacity);
 }
 
+/// What happens to items for which there is no room.
+enum class without_room : std::uint8_t { fails, is_left_out };
+
 /// The rows of fixed columns, filled from the first one on.
+template <without_room beyond>
 class filled_rows {
  public:
   explicit filled_rows(const fixed_columns& out) : writer_(out), out_(&out) {}
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+  [[nodiscard]] std::size_t room() const noexcept { return out_->capacity - rows_; }
 
   template <class Items>
   void add(const Items& items) {
-    if (rows_ + items.size() > out_->capacity) raise_capacity(out_->capacity);
-    writer_.write(items, keys(), values(), rows_);
-    rows_ += items.size();
+    if (beyond == without_room::fails && items.size() > room()) raise_capacity(out_->capacity);
+    const std::size_t count = std::min(items.size(), room());
+    writer_.write(items, count, keys(), values(), rows_);
+    rows_ += count;
   }
   /// Whether it could; nothing is added if not.
   [[nodiscard]] bool add_shown(const stratum::block& b, std::uint32_t first, std::uint32_t end, version at) {
-    if (end - first > out_->capacity - rows_) return false;
-    const auto count = writer_.write_shown(b, first, end, at, keys(), values(), rows_);
-    rows_ += count.value_or(0);
-    return count.has_value();
+    if (beyond == without_room::fails && end - first > room()) return false;
+    while (first < end && room() > 0) {  // not all keys are shown
+      const auto part_end = first + static_cast<std::uint32_t>(std::min<std::size_t>(end - first, room()));
+      const auto count = writer_.write_shown(b, first, part_end, at, keys(), values(), rows_);
+      if (!count) return false;
+      rows_ += *count;
+      first = part_end;
+    }
+    return true;
   }
 
  private:
@@ -342,7 +353,7 @@ class collected_rows {
   template <class Items>
   void add(const Items& items) {
     grow_to(rows_ + items.size());
-    writer_->write(items, keys_.data(), values_.data(), rows_);
+    writer_->write(items, items.size(), keys_.data(), values_.data(), rows_);
     rows_ += items.size();
   }
   /// Whether it could; nothing is added if not.
@@ -484,11 +495,22 @@ template <class Engine>
 std::size_t extract_fixed(const Engine& core, version at, const fixed_columns& out, unsigned threads) {
   const parts_in_key_order parts(core, scan_bounds(), threads, core.keys_at_most() / entries_per_part);
   if (parts.size() == 1) {
-    filled_rows rows(out);
+    filled_rows<without_room::fails> rows(out);
     add_part(core, at, parts, 0, rows, [] { return true; });
     return rows.rows();
   }
   return ordered_extraction(core, at, parts, out).run(threads);
+}
+
+template <class Engine>
+std::size_t extract_page(const Engine& core, version at, std::string_view from, const fixed_columns& out) {
+  if (out.capacity == 0) return 0;
+  scan_bounds bounds;
+  bounds.from = from;
+  const parts_in_key_order parts(core, bounds, 1);
+  filled_rows<without_room::is_left_out> rows(out);
+  add_part(core, at, parts, 0, rows, [&] { return rows.room() > 0; });
+  return rows.rows();
 }
 
 template <class Engine>
@@ -541,6 +563,11 @@ std::size_t snapshot::size(unsigned threads) const {
 std::size_t snapshot::extract(const fixed_columns& out, unsigned threads) const {
   return detail::with_engine(detail::usable_core(holds_),
                              [&](const auto& core) { return extract_fixed(core, at_, out, thread_count(threads)); });
+}
+
+std::size_t snapshot::extract_page(std::string_view from, const fixed_columns& out) const {
+  return detail::with_engine(detail::usable_core(holds_),
+                             [&](const auto& core) { return icecore::extract_page(core, at_, from, out); });
 }
 
 columns snapshot::extract(unsigned threads, const key_bounds& bounds) const {
