@@ -38,6 +38,11 @@ void forget_answers(std::size_t count, icecore_bytes* values) noexcept {
   if (values != nullptr) std::fill_n(values, count, icecore_bytes{nullptr, 0});
 }
 
+icecore::fixed_columns given_columns(const icecore_fixed_columns* columns, const char* function) {
+  const icecore_fixed_columns set = read_structure(columns, icecore_fixed_columns{}, function);
+  return {set.keys, set.key_size, set.values, set.value_size, set.capacity};
+}
+
 /// Converts the columns to their C structure.
 owned_columns* handed_out(icecore::columns extracted) {
   const auto kept = std::make_shared<const icecore::columns>(std::move(extracted));
@@ -229,9 +234,19 @@ int icecore_snapshot_extract(const icecore_snapshot* snapshot, const icecore_fix
   return guarded([&] {
     require(snapshot, "icecore_snapshot_extract", "snapshot");
     require(count, "icecore_snapshot_extract", "count");
-    const icecore_fixed_columns set = read_structure(columns, icecore_fixed_columns{}, "icecore_snapshot_extract");
-    const icecore::fixed_columns out{set.keys, set.key_size, set.values, set.value_size, set.capacity};
-    *count = snapshot->snapshot.extract(out, threads);
+    *count = snapshot->snapshot.extract(given_columns(columns, "icecore_snapshot_extract"), threads);
+  });
+}
+
+int icecore_snapshot_extract_page(const icecore_snapshot* snapshot, const void* from, size_t from_size,
+                                  const icecore_fixed_columns* columns, size_t* count) {
+  constexpr const char* function = "icecore_snapshot_extract_page";
+  if (count != nullptr) *count = 0;
+  return guarded([&] {
+    require(snapshot, function, "snapshot");
+    require(count, function, "count");
+    const icecore::fixed_columns out = given_columns(columns, function);
+    *count = snapshot->snapshot.extract_page(view(from, from_size, function, "from"), out);
   });
 }
 

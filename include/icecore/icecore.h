@@ -368,6 +368,12 @@ void icecore_fixed_columns_init(icecore_fixed_columns* columns, size_t struct_si
 int icecore_snapshot_extract(const icecore_snapshot* snapshot, const icecore_fixed_columns* columns, unsigned threads,
                              size_t* count);
 
+/* Copies the items from the first key >= `from` on (NULL: the first one), until the columns are full, and returns their
+ * number in *count: less than the capacity at the snapshot's end. For short scans, and for pages: the next one begins at
+ * the last key with a NUL byte behind it. Errors as above, but for the capacity. */
+int icecore_snapshot_extract_page(const icecore_snapshot* snapshot, const void* from, size_t from_size,
+                                  const icecore_fixed_columns* columns, size_t* count);
+
 /* Items of any sizes: key i is key_bytes[key_offsets[i] .. key_offsets[i + 1]), values likewise. */
 typedef struct icecore_columns {
   size_t count;

@@ -92,6 +92,7 @@ void nothing_where_something_must_be_is_an_error(void) {
   icecore_fixed_columns_init(&fixed, sizeof fixed);
   icecore_columns* columns;
   FAILS(wrong, icecore_snapshot_extract(NULL, &fixed, 1, &size));
+  FAILS(wrong, icecore_snapshot_extract_page(NULL, NULL, 0, &fixed, &size));
   FAILS(wrong, icecore_snapshot_columns(NULL, 1, NULL, 0, NULL, 0, &columns));
   icecore_cursor* cursor;
   FAILS(wrong, icecore_cursor_open(NULL, NULL, 0, NULL, 0, &cursor));

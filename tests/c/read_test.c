@@ -172,6 +172,11 @@ void columns_of_fixed_and_of_any_size_are_extracted(void) {
   out.capacity = 9;
   FAILS(ICECORE_INVALID_ARGUMENT, icecore_snapshot_extract(snapshot, &out, 2, &count));
   CHECK(count == 0);
+  OK(icecore_snapshot_extract_page(snapshot, TEXT("k03"), &out, &count));
+  CHECK(count == 7 && memcmp(keys[0], "k03", 3) == 0 && memcmp(values[6], "v09", 3) == 0);
+  out.capacity = 2;
+  OK(icecore_snapshot_extract_page(snapshot, NULL, 0, &out, &count));
+  CHECK(count == 2 && memcmp(keys[1], "k01", 3) == 0 && memcmp(values[2], "v05", 3) == 0);
 
   icecore_columns* columns;
   OK(icecore_snapshot_columns(snapshot, 2, TEXT("k02"), TEXT("k05"), &columns));
