@@ -361,14 +361,7 @@ class live_packing final : packing {
 
   /// Nothing leads to what was made, unless it is in doubt whether a root does.
   void give_up() noexcept {
-    if (is_named_) {
-      try {
-        pools_->persist().poison("a compaction could not go on with what it had packed");
-      } catch (...) {
-        pools_->persist().poison({});  // there is no memory for the reason
-      }
-      return;
-    }
+    if (is_named_) return poison();
     try {
       std::vector<segment> unused;
       made_.push_back(std::move(range_));
