@@ -300,6 +300,7 @@ TEST_P(Allocations, whichever_fails_while_an_open_store_is_packed_later_writes_s
     for (int i = 0; i < keys; ++i) s.insert("key-" + std::to_string(i), value);
     s.tag();
   };
+  const std::string second(30'000, 's');  // all of them do not fit into the segments of before
   unsigned failed = 0;
   bool met = true;
   for (long n = 0; met; n += stride) {
@@ -313,16 +314,16 @@ TEST_P(Allocations, whichever_fails_while_an_open_store_is_packed_later_writes_s
     met = allocations.failed;
     allocations = {};
     try {
-      write(*s, "second");
+      write(*s, second);
     } catch (const error& failure) {
       EXPECT_EQ(failure.code(), errc::poisoned) << failure.what();
       s.reset();
       s.emplace(path_, GetParam().options());
-      write(*s, "second");
+      write(*s, second);
     }
     s.reset();
     s.emplace(path_, GetParam().options());
-    for (int i = 0; i < keys; ++i) ASSERT_EQ(s->find("key-" + std::to_string(i)), "second");
+    for (int i = 0; i < keys; ++i) ASSERT_EQ(s->find("key-" + std::to_string(i)), second);
     EXPECT_TRUE(s->verify().ok());
     ASSERT_FALSE(HasFailure());
   }
