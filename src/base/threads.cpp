@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <vector>
 
 namespace icecore {
@@ -140,6 +141,8 @@ void run_on_threads(unsigned threads, const std::function<void(unsigned)>& body)
         });
       } catch (const std::system_error&) {
         guarded(i);  // no more threads can be created: run it here
+      } catch (const std::bad_alloc&) {
+        guarded(i);
       }
     }
     guarded(0);

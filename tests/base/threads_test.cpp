@@ -10,12 +10,33 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "base/background/background.hpp"
+
+namespace {
+
+/// Of this thread: so many allocations succeed, all behind them fail; negative: none fails.
+thread_local int allocations_left = -1;
+
+}  // namespace
+
+// Not inline: the compiler would see malloc() and free() beside each other's counterpart.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  void* const made = std::malloc(size == 0 ? 1 : size);
+  if (made == nullptr) throw std::bad_alloc();
+  return made;
+}
+[[gnu::noinline]] void operator delete(void* made) noexcept { std::free(made); }
+[[gnu::noinline]] void operator delete(void* made, std::size_t /*size*/) noexcept { std::free(made); }
 
 namespace icecore {
 namespace {
@@ -128,6 +149,17 @@ TEST(threads, run_on_threads_runs_each_number_once_and_waits_for_all) {
   std::vector<std::atomic<int>> ran(8);
   run_on_threads(8, [&](unsigned i) { ++ran[i]; });
   for (const auto& n : ran) EXPECT_EQ(n, 1);
+}
+
+TEST(threads, run_on_threads_needs_no_memory) {
+  for (int left = 0; left < 10; ++left) {
+    std::atomic<unsigned> ran{0};
+    const auto body = [&](unsigned) { ++ran; };
+    allocations_left = left;
+    run_on_threads(4, std::ref(body));
+    allocations_left = -1;
+    EXPECT_EQ(ran, 4U) << left;
+  }
 }
 
 TEST(threads, run_on_threads_throws_on_after_all_have_ended) {

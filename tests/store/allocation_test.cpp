@@ -293,6 +293,43 @@ TEST_P(Allocations, whichever_fails_a_kept_query_goes_on) {
   EXPECT_GT(failed, 20U / static_cast<unsigned>(step));
 }
 
+/// Whichever fails while an open store is packed: what is written afterwards is there when it is opened again.
+TEST_P(Allocations, whichever_fails_while_an_open_store_is_packed_later_writes_stay) {
+  constexpr int keys = 40;
+  const auto write = [](store& s, const std::string& value) {
+    for (int i = 0; i < keys; ++i) s.insert("key-" + std::to_string(i), value);
+    s.tag();
+  };
+  const std::string second(30'000, 's');  // all of them do not fit into the segments of before
+  unsigned failed = 0;
+  bool met = true;
+  for (long n = 0; met; n += stride) {
+    SCOPED_TRACE("allocation " + std::to_string(n));
+    std::filesystem::remove(path_);
+    allocations = {};
+    std::optional<store> s(std::in_place, path_, GetParam().options());
+    write(*s, "first");
+    allocations = {false, false, n, false};
+    if (ran_out([&] { s->compact({.threads = 1}); })) ++failed;
+    met = allocations.failed;
+    allocations = {};
+    try {
+      write(*s, second);
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code(), errc::poisoned) << failure.what();
+      s.reset();
+      s.emplace(path_, GetParam().options());
+      write(*s, second);
+    }
+    s.reset();
+    s.emplace(path_, GetParam().options());
+    for (int i = 0; i < keys; ++i) ASSERT_EQ(s->find("key-" + std::to_string(i)), second);
+    EXPECT_TRUE(s->verify().ok());
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(failed, 20U / static_cast<unsigned>(stride));
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryDurability, Allocations, ::testing::ValuesIn(tmpfs_settings()),
                          [](const auto& tested) { return tested.param.name(); });
 

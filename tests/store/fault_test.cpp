@@ -282,6 +282,80 @@ TEST_P(Faults, whichever_call_fails_while_it_grows_nothing_acknowledged_is_lost)
   }
 }
 
+TEST_P(Faults, whichever_call_fails_while_it_is_packed_nothing_acknowledged_is_lost) {
+  constexpr std::uint64_t numbers_max = 100;
+  const auto write = [](store& s) {
+    map<std::uint64_t, std::uint64_t> numbers(s);
+    for (std::uint64_t n = 0; n < numbers_max; ++n) {
+      numbers.insert(n, n);
+      if (n % 10 == 0) s.insert("some", std::string(60'000, 'x'));
+      if (n % 10 == 0) s.tag();
+    }
+  };
+  for (const bool is_open : {false, true}) {
+    for (int n = 0;; ++n) {
+      SCOPED_TRACE((is_open ? "open, call " : "alone, call ") + std::to_string(n));
+      std::filesystem::remove(path_);
+      std::optional<store> s(std::in_place, path_, GetParam().options());
+      write(*s);
+      s->compact();  // what it made is given back below
+      write(*s);
+      if (!is_open) s.reset();
+      fail_call(n, EIO);
+      bool failed = false;
+      try {
+        if (is_open) {
+          s->compact();
+        } else {
+          static_cast<void>(compact(path_, GetParam().options()));
+        }
+      } catch (const error& failure) {
+        failed = true;
+        expect_documented(failure);
+        if (is_open && failure.code() == errc::poisoned) {
+          expect_error(errc::poisoned, "fault.ice", [&] { s->insert("more", "x"); });
+        }
+      }
+      const bool reached = faults.calls_left < 0;
+      no_faults();
+      s.reset();
+      expect_acknowledged(numbers_max);
+      if (!failed && !reached) break;
+      ASSERT_LT(n, 200);
+    }
+  }
+}
+
+/// The kernel tells of it once. A later sync would succeed, and what was written meanwhile could be lost.
+TEST_P(Faults, a_failed_sync_of_what_was_given_back_poisons_the_store) {
+  for (int n = 0;; ++n) {
+    SCOPED_TRACE("sync " + std::to_string(n));
+    std::filesystem::remove(path_);
+    store s(path_, GetParam().options());
+    for (std::size_t i = 0; i < 10; ++i) {
+      s.insert("some", std::string(i, 'x'));
+      s.tag();
+    }
+    s.compact();  // what it made is given back below
+    s.insert("some", "y");
+    fail_call(n, EIO);
+    faults.syncs_only = true;
+    bool failed = false;
+    try {
+      s.compact({.whole = true});
+    } catch (const error& failure) {
+      failed = true;
+      EXPECT_EQ(failure.code(), errc::poisoned) << failure.what();
+    }
+    const bool reached = faults.calls_left < 0;
+    no_faults();
+    if (failed) expect_error(errc::poisoned, "fault.ice", [&] { s.insert("more", "x"); });
+    EXPECT_TRUE(failed || !reached);
+    if (!reached) break;
+    ASSERT_LT(n, 200);
+  }
+}
+
 TEST_P(Faults, a_file_truncated_by_another_program_is_noticed_at_the_next_sync) {
   if (GetParam().durability == durability::operation) GTEST_SKIP() << "nothing is synced on a memory file system";
   store s(path_, GetParam().options());

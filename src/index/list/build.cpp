@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cassert>
+#include <functional>
 
 #include "base/threads.hpp"
 #include "index/list/linked_list.hpp"
@@ -89,7 +90,7 @@ void linked_list<Way>::fill(std::span<const link> sorted, node_ref first, unsign
 /// Links each node to the one behind it in memory.
 template <class Way>
 void linked_list<Way>::join(node_ref first, std::uint64_t count, unsigned threads) noexcept {
-  run_on_threads(threads, [&](unsigned t) {
+  const auto join_part = [&](unsigned t) {
     for (std::uint64_t i = count * t / threads; i < count * (t + 1) / threads; ++i) {
       const node_ref here = first + static_cast<node_ref>(i);
       at(here).set_next(i + 1 < count ? here + 1 : 0);
@@ -100,7 +101,8 @@ void linked_list<Way>::join(node_ref first, std::uint64_t count, unsigned thread
         for (; rank <= way_.rank_of(at(here).order); ++rank) way_.set(rank, before);
       }
     }
-  });
+  };
+  run_on_threads(threads, std::ref(join_part));  // by reference: takes no memory
   at(front_).set_next(first);
 }
 

@@ -452,7 +452,8 @@ namespace {
 /// No flush of lines makes a hole durable.
 void sync_holes(pool_set& pools) {
   pools.persist().sync();
-  for (const pool* p : pools.files()) p->file().sync();
+  if (pools.persist().by_pages()) return;
+  for (unsigned file = 0; file < pools.files().size(); ++file) pools.persist().sync_file(file);
 }
 
 /// Segments one behind the other, and the first of them.

@@ -441,7 +441,9 @@ void query_space::clear_free_space() {
     }
   }
   pool_->persist().sync();
-  for (const pool* p : pool_->files()) p->file().sync();  // no flush of lines makes a hole durable
+  if (pool_->persist().by_pages()) return;
+  // no flush of lines makes a hole durable
+  for (unsigned file = 0; file < pool_->files().size(); ++file) pool_->persist().sync_file(file);
 }
 
 void query_space::clear_behind_definition(link hold) {

@@ -82,6 +82,22 @@ class packing_alone final : packing {
     }
     // An error here poisons the store: then closing it writes no root.
     pools_->roots().update_both([&](format::root& r) { note_packed(r, next); });  // 4, 5
+    try {
+      give_back_unused(next);
+    } catch (...) {
+      poison();
+      throw;
+    }
+    core_->close_replaced(left_);
+    report_.packed = true;
+    report_.versions_expired = newly_expired_;
+    report_.bytes_after = bytes_on_device(*pools_);
+    return done();
+  }
+
+ private:
+  /// Steps 7 and 8.
+  void give_back_unused(const manifest& next) {
     // With the free segments of before, so that neighbours become one. None of those is given out any more.
     for (pool* p : pools_->files()) static_cast<void>(p->take_free());
     std::vector<segment> unused = outdated_segments(*pools_, next);
@@ -94,14 +110,8 @@ class packing_alone final : packing {
       report_.erased = !finish_forgetting(forgotten_, *pools_, core_->shared().queries).empty();
     }
     if (report_.erased) cut_end(next);
-    core_->close_replaced(left_);
-    report_.packed = true;
-    report_.versions_expired = newly_expired_;
-    report_.bytes_after = bytes_on_device(*pools_);
-    return done();
   }
 
- private:
   /// Files end behind the last segment that is in use.
   void cut_end(const manifest& of) const {
     std::array<std::uint64_t, format::files_max> ends{};

@@ -208,13 +208,13 @@ class live_packing final : packing {
       if (high > low) made_.insert(made_.begin(), merge_new({low, high}, nullptr));
       const manifest now = core_->packing();
       manifest next = next_manifest(made_, range_, greatest_era() + 1);
-      pools_->set_era(next.era);
       auto& generations = store_->shared->generations;
       const std::uint64_t number = store_->writers->generation() + 1;
       std::uint64_t written_bytes = 0;  // in segments
       for (const segment_tail& each : store_->writers->segment_tails()) written_bytes += each.in.size;
       const std::uint32_t arena = free_arena();
       std::unique_ptr<store_core> engine;
+      pools_->set_era(next.era);  // from here on every error takes it back: of another era no record counts
       try {
         std::vector<segment_tail> segments = write_tags();
         add_from_free_space(segments, written_bytes);
@@ -361,14 +361,7 @@ class live_packing final : packing {
 
   /// Nothing leads to what was made, unless it is in doubt whether a root does.
   void give_up() noexcept {
-    if (is_named_) {
-      try {
-        pools_->persist().poison("a compaction could not go on with what it had packed");
-      } catch (...) {
-        pools_->persist().poison({});  // there is no memory for the reason
-      }
-      return;
-    }
+    if (is_named_) return poison();
     try {
       std::vector<segment> unused;
       made_.push_back(std::move(range_));

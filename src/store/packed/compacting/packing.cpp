@@ -502,5 +502,13 @@ void packing::note_packed(format::root& r, const manifest& next) const {
   r.certified_sum = left_.digest;
 }
 
+void packing::poison() const noexcept {
+  try {
+    pools_->persist().poison("a compaction could not go on with what it had packed");
+  } catch (...) {
+    pools_->persist().poison({});  // there is no memory for the reason
+  }
+}
+
 }  // namespace detail
 }  // namespace icecore

@@ -119,6 +119,9 @@ class packing {
   std::vector<segment_tail> write_tags();
   /// What the root says of a store that has this manifest, and of whose young generation the tags alone are left.
   void note_packed(format::root& r, const manifest& next) const;
+  /// For an error once a root may lead to what was packed: neither may a write come that the next opening does not look
+  /// for, nor may closing certify what was there before.
+  void poison() const noexcept;
 
   store_core* core_;
   pool_set* pools_;
