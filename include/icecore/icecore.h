@@ -369,8 +369,8 @@ int icecore_snapshot_extract(const icecore_snapshot* snapshot, const icecore_fix
                              size_t* count);
 
 /* Copies the items from the first key >= `from` on (NULL: the first one), until the columns are full, and returns their
- * number in *count: less than the capacity at the snapshot's end. For short scans, and for pages: the next one begins at
- * the last key with a NUL byte behind it. Errors as above, but for the capacity. */
+ * number in *count: less than the capacity at the snapshot's end. For short scans, and for pages: the next one begins
+ * at the last key with a NUL byte behind it. Errors as above, but for the capacity. */
 int icecore_snapshot_extract_page(const icecore_snapshot* snapshot, const void* from, size_t from_size,
                                   const icecore_fixed_columns* columns, size_t* count);
 
