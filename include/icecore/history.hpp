@@ -64,7 +64,7 @@ class key_history : public std::ranges::view_interface<key_history> {
   change current_{};
   std::vector<change> ahead_;  // of a long history, packed: the `ahead_size_` changes behind current_, up to record_
   std::size_t ahead_size_ = 0;
-  std::size_t told_ = 0;   // of these, of which the last one is the current change; 0: current_ is
+  std::size_t told_ = 0;   // of these; the last one told is the current change. 0: it is current_
   std::size_t steps_ = 0;  // go_on() since begin()
 };
 

@@ -55,6 +55,17 @@ class LargeValues : public ::testing::TestWithParam<setting> {
     }
     ASSERT_EQ(s.tag(), m.close_version());
   }
+  /// Makes a store with two versions of each large value, packed and closed.
+  [[nodiscard]] model pack_two_versions() const {
+    model m;
+    {
+      store s(path_, opening());
+      fill(s, m, sizes_, 1);
+      fill(s, m, sizes_, 30);
+    }
+    static_cast<void>(compact(path_, opening()));
+    return m;
+  }
   [[nodiscard]] manifest manifest_now() const {
     options reading;
     reading.access = access::read_only;
@@ -392,13 +403,7 @@ TEST_P(LargeValues, that_are_damaged_are_named_and_never_shown) {
 }
 
 TEST_P(LargeValues, that_are_damaged_are_what_repair_leaves_out) {
-  model m;
-  {
-    store s(path_, opening());
-    fill(s, m, sizes_, 1);
-    fill(s, m, sizes_, 30);
-  }
-  static_cast<void>(compact(path_, opening()));
+  const model m = pack_two_versions();
   manifest now = manifest_now();
   ASSERT_EQ(now.values.size(), 2 * sizes_.size());
   write_file(path_, flipped(read_file(path_), link_offset(now.values.front().at()) + 5, 3));
@@ -426,13 +431,7 @@ TEST_P(LargeValues, that_are_damaged_are_what_repair_leaves_out) {
 }
 
 TEST_P(LargeValues, survive_in_a_mended_store_if_the_header_of_a_segment_is_damaged) {
-  model m;
-  {
-    store s(path_, opening());
-    fill(s, m, sizes_, 1);
-    fill(s, m, sizes_, 30);
-  }
-  static_cast<void>(compact(path_, opening()));
+  const model m = pack_two_versions();
   const manifest now = manifest_now();
   const std::string sound = read_file(path_);
   std::vector<link> segments{now.extents.front().segment};

@@ -484,17 +484,19 @@ std::vector<segment> give_back(pool_set& pools, std::vector<segment> all) {
   if (!alone) return {};
   const std::vector<segment_run> runs = runs_of(std::move(all));
   for (const segment_run& run : runs) pools.of(run.first.offset).clear_content(run.first);
+  // before its header changes: half of one is a hole over zeros, and damage over records
   sync_holes(pools);
   if (!std::ranges::all_of(runs, &segment_run::is_one)) {
-    // Nothing names these.
     for (const segment_run& run : runs) {
       const segment& s = run.all;
       if (!run.is_one()) pools.of(s.offset).format_segment(s.offset, s.size, format::packed_segment_magic);
     }
+    // before the headers go that it takes in: records without a header are damage
     pools.persist().sync();
     for (const segment_run& run : runs) {
       if (!run.is_one()) pools.of(run.all.offset).clear_content(run.all);
     }
+    // before a header says that all behind it is zero
     sync_holes(pools);
   }
   std::vector<segment> joined(runs.size());

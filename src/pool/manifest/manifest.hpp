@@ -83,11 +83,11 @@ void for_each_segment(const pool_set& pools,
 /// the file system where it can take them. Returns the free segments; whoever wants allocate() to use them calls
 /// add_free(). Does nothing, and returns none, while another process that reads the store without a lock may look at
 /// them: then the next opening for writing tries again.
-// Of neighbours the first becomes zero, then its header takes in the others as one packed segment that nothing names,
-// and then all of that becomes zero at once: a system call for each run of neighbours, and not for each of them.
-// A crash leaves a segment as it was, or a part of such a run, or either with zeros for some of its content, or zero
-// without a header (half of one over zeros is none), which is a hole, or as free space. As it was, or in a run, it is
-// found again by the next opening, which knows by the manifest that it does not count.
+// Neighbours are given back together, by one system call. The first one becomes zero. Then its header takes in the
+// others: they are one packed segment that the manifest does not name. Then all of that becomes zero.
+// A crash leaves a segment in one of these states: as it was; taken in by its neighbour; either of these with zeros for
+// some of its content; zero without a valid header, which is a hole; free. In the first three the next opening finds
+// it, and knows by the manifest that it does not count.
 std::vector<segment> give_back(pool_set& pools, std::vector<segment> all);
 
 }  // namespace icecore
