@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <iterator>
 #include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,32 @@ namespace [[gnu::visibility("default")]] icecore {
 
 class key_history : public std::ranges::view_interface<key_history> {
  public:
-  using iterator = range_iterator<key_history, change>;
+  /// A C++ input iterator. It goes over what was read ahead; whichever iterator of a history reads on behind that, what
+  /// the others show is no longer valid.
+  class iterator {
+   public:
+    using value_type = change;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    [[nodiscard]] const change& operator*() const noexcept { return *now_; }
+    [[nodiscard]] const change* operator->() const noexcept { return now_; }
+    iterator& operator++() {
+      if (++now_ == end_) *this = history_->go_on();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.now_ == it.end_; }
+
+   private:
+    friend key_history;
+    iterator(key_history* of, std::span<const change> read) noexcept
+        : history_(of), now_(read.data()), end_(read.data() + read.size()) {}
+
+    key_history* history_;
+    const change* now_;  // in key_history::read_; end_ behind the last change
+    const change* end_;
+  };
 
   key_history(pin holds, std::string_view key, icecore::version up_to = version_max);
 
@@ -38,34 +64,23 @@ class key_history : public std::ranges::view_interface<key_history> {
   [[nodiscard]] pinned_list<change> oldest_first();
 
  private:
-  friend iterator;
-  void step() {
-    if (told_ < ahead_size_) {
-      ++told_;
-    } else {
-      go_on();
-    }
-  }
-  void go_on();  // behind what was read ahead
-  [[nodiscard]] bool at_end() const noexcept { return record_ == 0; }
-  [[nodiscard]] const change& current() const noexcept { return told_ == 0 ? current_ : ahead_[told_ - 1]; }
+  [[nodiscard]] iterator go_on();  // behind what was read
   template <class Engine>
-  [[gnu::visibility("hidden")]] void show(const Engine& engine);
+  [[gnu::visibility("hidden")]] iterator read(const Engine& engine);
   template <class Engine>
-  [[gnu::visibility("hidden")]] void read_ahead(const Engine& engine);
+  [[nodiscard, gnu::visibility("hidden")]] bool show(const Engine& engine);
+  template <class Engine>
+  [[gnu::visibility("hidden")]] std::size_t read_ahead(const Engine& engine);
 
   [[nodiscard]] std::vector<change> collect();
 
   pin holds_;
   std::string key_;
   icecore::version up_to_;
-  std::uint64_t record_ = 0;     // link to the last record that was read; 0 at the end
-  bool record_is_next_ = false;  // current_ is a removal on top of it, which need not be read
-  change current_{};
-  std::vector<change> ahead_;  // of a long history, packed: the `ahead_size_` changes behind current_, up to record_
-  std::size_t ahead_size_ = 0;
-  std::size_t told_ = 0;   // of these; the last one told is the current change. 0: it is current_
-  std::size_t steps_ = 0;  // go_on() since begin()
+  std::uint64_t record_ = 0;      // link to the last record that was read; 0 at the end
+  bool record_is_next_ = false;   // read_ is a removal on top of it, which need not be read
+  std::vector<change> read_{{}};  // what iterators show: a change, and of a long history, packed, those behind it
+  std::size_t times_read_ = 0;    // since begin()
 };
 
 }  // namespace icecore

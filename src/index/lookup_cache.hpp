@@ -90,6 +90,12 @@ class lookup_cache final : public memory_ahead {
   /// The table is as before until all of its new memory is ready.
   bool make_ready() noexcept override;
 
+  /// Whether it never had many entries, so that an index behind it has few keys, or few that are looked up. Without a
+  /// table nothing is known.
+  [[nodiscard]] bool is_small() const noexcept {
+    const std::uint64_t mask = mask_.load(std::memory_order_relaxed);  // relaxed: a hint
+    return mask != 0 && mask + words_a_line <= words_min;
+  }
   /// How many bytes of memory it may use now.
   [[nodiscard]] std::uint64_t bytes() const noexcept {
     const std::uint64_t mask = mask_.load(std::memory_order_relaxed);  // relaxed: a statistic

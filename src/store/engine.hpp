@@ -37,7 +37,13 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// The key's value in version `v`, which is readable.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view key, version v) const {
     if constexpr (is_layered) {
-      if (entry_of(key) == null_link) return histories_->packed_value(key, v);
+      if (!lookups_->is_small()) {
+        if (entry_of(key) == null_link) return histories_->packed_value(key, v);
+      } else {  // few keys are young: this one is looked for there while the memory of the packed ones answers
+        const stratum::strata& packed = histories_->packed();
+        const stratum::strata::search expected = packed.expect_find(key, v);
+        if (entry_of(key) == null_link) return packed.shown(packed.arrive(expected, key, v));
+      }
     }
     return shown_value(visible_at(key, v));
   }

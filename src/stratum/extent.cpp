@@ -153,12 +153,14 @@ void extent::expect_random_reads() const noexcept {
     icecore::expect_random_reads(media_);
     return;
   }
-  // The kernel has a limit for parts of a mapping that differ, so that short parts between long records do not.
+  // The kernel has a limit for parts of a mapping that differ, so that short parts between long records do not. The
+  // fence is a part as well: were it read in order, a page of it that memory was short of would come with the device's
+  // read-ahead around it, and drive out more.
   constexpr std::uint64_t long_block_bytes = std::uint64_t{64} << 10;
   constexpr std::uint64_t part_bytes_min = std::uint64_t{2} << 20;
-  std::uint64_t begin = fence_.place(0);
+  std::uint64_t begin = 0;
   const auto ends = [&](std::uint64_t end) {
-    if (end - begin >= std::min(part_bytes_min, header_.fence_at - sizeof(extent_header))) {
+    if (end - begin >= std::min(part_bytes_min, header_.size)) {
       icecore::expect_random_reads(media_.subspan(begin, end - begin));
     }
   };
@@ -167,7 +169,7 @@ void extent::expect_random_reads() const noexcept {
     ends(fence_.place(i));
     begin = fence_.place(i + 1);
   }
-  ends(header_.fence_at);
+  icecore::expect_random_reads(media_.subspan(begin, header_.size - begin));
 }
 
 void extent::ask_for_blocks_before(std::uint32_t i) const noexcept {
@@ -178,15 +180,18 @@ void extent::ask_for_blocks_before(std::uint32_t i) const noexcept {
   ask_for(media_.subspan(begin, end - begin));
 }
 
+extent::search extent::expect_find(const sought_key& key, version v) const {
+  search s;
+  s.block = fence_.block_of(key, v);
+  if (s.block == fence::none) return s;
+  ask_for_block(s.block);
+  s.key = fence_.guess(s.block, key);
+  prefetch_slots_and_rows(s.block, s.key);
+  return s;
+}
+
 std::optional<packed_record> extent::find(const sought_key& sought, version v) const {
-  const std::uint32_t at = fence_.block_of(sought, v);
-  if (at == fence::none) return std::nullopt;
-  ask_for_block(at);
-  const std::uint32_t guess = fence_.guess(at, sought);
-  prefetch_slots_and_rows(at, guess);
-  const block b = block_at(at);
-  const auto [i, is_there] = b.seek(sought, guess);
-  return is_there ? b.newest_at(i, v) : std::nullopt;
+  return arrive(expect_find(sought, v), sought, v);
 }
 
 void extent::find_many(std::span<const std::string_view> keys, std::span<const version> versions,

@@ -113,6 +113,14 @@ class extent {
     prefetch_slots(s.block, s.key);
     return s;
   }
+  /// Asks for what the whole find will read, if its guess is right: of one find, arrive() is the rest.
+  [[nodiscard]] search expect_find(const sought_key& key, version v) const;
+  [[nodiscard]] std::optional<packed_record> arrive(const search& s, const sought_key& key, version v) const {
+    if (s.block == fence::none) return std::nullopt;
+    const block b = block_at(s.block);
+    const auto [at, is_there] = b.seek(key, s.key);
+    return is_there ? b.newest_at(at, v) : std::nullopt;
+  }
   /// Finds the key, and asks for its rows.
   [[gnu::always_inline]] void seek(search& s, const sought_key& key) const {
     if (s.block == fence::none) return;
@@ -264,7 +272,7 @@ class extent {
     prefetch_around(blocks_ + fence_.place(at) + begin + (size - begin) * guess / place.keys);
   }
   [[gnu::always_inline]] static void prefetch_around(const std::byte* at) noexcept {
-    for (const int line : {-1, 0, 1}) __builtin_prefetch(at + line * static_cast<int>(format::block_alignment));
+    for (const int line : {-2, -1, 0, 1, 2}) __builtin_prefetch(at + line * static_cast<int>(format::block_alignment));
   }
 
   extent_place place_;

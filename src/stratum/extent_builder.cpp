@@ -19,10 +19,12 @@ constexpr std::uint64_t extent_bytes_max = std::uint64_t{UINT32_MAX} * block_ali
 
 }  // namespace
 
-extent_builder::extent_builder(std::span<std::byte> to, std::uint32_t seed, std::uint64_t block_bytes)
+extent_builder::extent_builder(std::span<std::byte> to, std::uint32_t seed, std::uint64_t block_bytes,
+                               std::optional<std::uint64_t> in_page)
     : to_(to.first(std::min(to.size(), extent_bytes_max))),
       seed_(seed),
-      block_bytes_(std::min(block_bytes, block_bytes_max)) {
+      block_bytes_(std::min(block_bytes, block_bytes_max)),
+      in_page_(block_bytes < media_page ? std::nullopt : in_page) {
   header_.least = version_max;
 }
 
@@ -62,19 +64,19 @@ bool extent_builder::add(std::string_view key, const packed_record& record) {
   const std::uint64_t more = (known_key ? 0 : slot_max + key.size()) + row_max + record.value.size();
   const std::uint64_t block = (block_.empty() ? 0 : block_.size() + block_.records() * (slot_max + row_max)) + more;
   // The record may begin a new block, which has the key again; or all records of its key move to a new block.
-  const std::uint64_t second_block = key.size() + 4 * block_alignment;
+  const std::uint64_t second_block = key.size() + 4 * block_alignment + 2 * block_builder::filling_max;
   // The separator of the block that is being filled may be all of its first key.
   const std::uint64_t separators =
       (block_.empty() ? 0 : block_.key(0).size()) + 2 * (std::max(key.size(), last_key_.size()) + fence_bytes_of_block);
   if (end_ + block + second_block + fence_.size_with(separators) > to_.size()) return false;
   if (fence_.separators_size() + separators > UINT32_MAX) return false;  // their ends have 32 bits
 
-  if (!block_.empty() && (block_.size() + more > block_bytes_ || !block_.has_room())) {
+  if (!block_.empty() && (block_.size() + more > block_limit() || !block_.has_room())) {
     if (known_key && block_.keys() > 1) {
       block_.move_last_key(carried_);  // X2
       write_block();
       std::swap(block_, carried_);
-      if (block_.size() + more > block_bytes_ || !block_.has_room()) write_block();
+      if (block_.size() + more > block_limit() || !block_.has_room()) write_block();
     } else {
       write_block();
     }
@@ -99,14 +101,21 @@ void extent_builder::count(std::string_view key, const packed_record& record, bo
   header_.greatest = std::max(header_.greatest, record.stamped);
 }
 
+std::uint64_t extent_builder::block_limit() const noexcept {
+  if (!in_page_) return block_bytes_;
+  const std::uint64_t at = *in_page_ + end_;
+  return (at + block_bytes_ / 2 + media_page - 1) / media_page * media_page - at;
+}
+
 void extent_builder::write_block() {
   const std::string_view first = block_.key(0);
   const bool goes_on = fence_.blocks() != 0 && first == written_key_;
   std::string_view separator = first;
   if (fence_.blocks() != 0 && !goes_on) separator = first.substr(0, common_prefix(written_key_, first) + 1);
-  assert(end_ + block_.size() + fence_.size_with(separator.size()) <= to_.size());
+  assert(end_ + block_.size() + block_builder::filling_max + fence_.size_with(separator.size()) <= to_.size());
   std::byte* const to = to_.data() + end_;
-  const std::uint64_t size = block_.write(to, block_seed(seed_, end_));
+  const auto in_page = in_page_ ? std::optional((*in_page_ + end_) % media_page) : std::nullopt;
+  const std::uint64_t size = block_.write(to, block_seed(seed_, end_), in_page);
   header_.blocks_sum += block_digest(to, end_);
   fence_.add(separator, goes_on ? written_version_ - 1 : version_max, place_of(to, end_));
   end_ += size;

@@ -13,10 +13,15 @@
 //   X1. What add() accepted fits, with its block and the fence: finish() never lacks room.
 //   X2. A key's records are in one block, unless they alone are more than a block: then it has blocks of its own, and
 //       the last of them may be followed by other keys.
+//   X3. Blocks of a page end where pages of media end, if where the extent lies in a page is known: a find that reads
+//       from a device needs one page, not two. A block that does not begin with a page, behind a long record for
+//       instance, takes between half a page and one and a half, to where a page ends; and what is left up to there is
+//       filled if it is little.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -25,19 +30,22 @@
 
 namespace icecore::stratum {
 
-/// Bytes of a block, except where one record is longer, or shorter records are more than a block can count.
+/// Bytes of a block, except where one record is longer, or shorter records are more than a block can count, or a page
+/// of media ends elsewhere (X3).
 inline constexpr std::uint64_t block_bytes_usual = 4096;
 /// More count as these: the numbers in a block have 32 bits.
 inline constexpr std::uint64_t block_bytes_max = std::uint64_t{1} << 30;
 /// Longer values are not packed: with its key, a value is a block, whose size has 32 bits.
 inline constexpr std::uint64_t packed_value_max = (std::uint64_t{1} << 32) - (std::uint64_t{1} << 17);
-static_assert(packed_value_max + key_size_max + 4 * format::block_alignment <= UINT32_MAX);
+static_assert(packed_value_max + key_size_max + 4 * format::block_alignment + block_builder::filling_max <= UINT32_MAX);
 
 class extent_builder {
  public:
   /// `to` keeps the extent; at most 256 GiB of it are used. It begins at a multiple of 64. `seed` is that of all
-  /// checksums: of the store and the place, so that bytes of elsewhere are no extent here.
-  extent_builder(std::span<std::byte> to, std::uint32_t seed, std::uint64_t block_bytes = block_bytes_usual);
+  /// checksums: of the store and the place, so that bytes of elsewhere are no extent here. `in_page`: where the extent
+  /// will begin in a page of media, if finds read its blocks there (X3).
+  extent_builder(std::span<std::byte> to, std::uint32_t seed, std::uint64_t block_bytes = block_bytes_usual,
+                 std::optional<std::uint64_t> in_page = std::nullopt);
 
   /// Whether the record was taken. If not, it does not fit any more.
   [[nodiscard]] bool add(std::string_view key, const packed_record& record);
@@ -49,11 +57,14 @@ class extent_builder {
   /// Whether the record is of the key of the one before. errc::invalid_argument if it must not follow that one.
   [[nodiscard]] bool goes_on_with_last_key(std::string_view key, const packed_record& record) const;
   void write_block();
+  /// Bytes of the block that is being filled, at most, but for a record that is longer.
+  [[nodiscard]] std::uint64_t block_limit() const noexcept;
   void count(std::string_view key, const packed_record& record, bool known_key);
 
   std::span<std::byte> to_;
   std::uint32_t seed_;
   std::uint64_t block_bytes_;
+  std::optional<std::uint64_t> in_page_;               // where the extent begins
   std::uint64_t end_ = sizeof(format::extent_header);  // of the blocks that are written
   format::extent_header header_{};
   block_builder block_;    // the one that is being filled

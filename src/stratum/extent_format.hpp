@@ -46,6 +46,7 @@ namespace icecore::format {
 
 inline constexpr std::uint32_t extent_magic = 0x54584549U;  // "IEXT"
 inline constexpr std::uint64_t block_alignment = 64;
+inline constexpr std::uint64_t media_page = 4096;           // what a device reads at least
 inline constexpr std::uint32_t block_padding = 16;          // zeros behind the last row
 inline constexpr std::uint32_t block_entries_max = 65'535;  // keys or records
 inline constexpr std::uint32_t fence_fanout = 16;
@@ -101,7 +102,7 @@ inline constexpr std::uint8_t known = 31;
 
 struct block_header {
   std::uint32_t crc;           //  0 4  CRC32C of the block's other bytes, seeded with the extent's seed and the place
-  std::uint32_t size;          //  4 4  of the block, with the bytes that fill it up to a multiple of 64
+  std::uint32_t size;          //  4 4  of the block, with the zeros that fill it up, to a multiple of 64
   std::uint16_t keys;          //  8 2
   std::uint16_t records;       // 10 2
   std::uint8_t flags;          // 12 1

@@ -88,13 +88,18 @@ std::optional<record_place> strata::find(std::string_view key, version v) const 
   return find_from(0, sought_key(key), v);
 }
 
-std::optional<packed_record> strata::find_record(std::string_view key, version v) const {
+std::optional<packed_record> strata::arrive(const search& expected, std::string_view key, version v) const {
   const sought_key sought(key);
-  for (const range& each : strata_) {
-    const auto found = find_in(each, sought, v, [&](std::uint32_t i) { return extent_at(i).find(sought, v); });
-    if (found) return found;
-  }
-  return std::nullopt;
+  std::optional<packed_record> found;
+  if (expected.in.block != fence::none) found = extent_at(expected.extent).arrive(expected.in, sought, v);
+  const auto look_in = [&](const range& of) {
+    found = find_in(of, sought, v, [&](std::uint32_t i) { return extent_at(i).find(sought, v); });
+  };
+  // The history may go over the bound of two extents, and on in the next one.
+  const range& youngest = strata_.front();
+  if (!found && expected.extent + 1 < youngest.end && goes_on(expected.extent + 1)) look_in(youngest);
+  for (std::size_t i = 1; !found && i < strata_.size(); ++i) look_in(strata_[i]);
+  return found;
 }
 
 bool strata::goes_on_behind(const record_place& at) const {

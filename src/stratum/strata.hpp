@@ -63,7 +63,23 @@ class strata {
   /// The place of the newest record of `key` whose version is at most `v`.
   [[nodiscard]] std::optional<record_place> find(std::string_view key, version v) const;
   /// That record.
-  [[nodiscard]] std::optional<packed_record> find_record(std::string_view key, version v) const;
+  [[nodiscard]] std::optional<packed_record> find_record(std::string_view key, version v) const {
+    return arrive(expect_find(key, v), key, v);
+  }
+  /// The same in two steps, so that who has something else to do need not wait: expect_find() asks for what arrive()
+  /// reads if the youngest stratum has the key.
+  struct search {
+    std::uint32_t extent;
+    extent::search in;
+  };
+  [[nodiscard]] search expect_find(std::string_view key, version v) const {
+    const sought_key sought(key);
+    const range& youngest = strata_.front();
+    const std::uint32_t extent = extent_for(youngest, sought, v);
+    if (extent == youngest.end) return {extent, {}};
+    return {extent, extent_at(extent).expect_find(sought, v)};
+  }
+  [[nodiscard]] std::optional<packed_record> arrive(const search& expected, std::string_view key, version v) const;
   /// Calls take(i, find_record(keys[i], at[i * stride])) for each i of which wanted(i) says so. The waits of the keys
   /// overlap.
   template <class Wanted, class Take>
@@ -178,11 +194,7 @@ template <class Wanted, class Take>
 void strata::find_many(std::span<const std::string_view> keys, const version* at, std::size_t stride,
                        const Wanted& wanted, const Take& take) const {
   constexpr std::size_t group = 16;
-  struct one {
-    std::uint32_t extent;
-    extent::search in;
-  };
-  std::array<one, group> all;
+  std::array<search, group> all;
   const range& youngest = strata_.front();
   for (std::size_t first = 0; first < keys.size(); first += group) {
     const std::size_t count = std::min(group, keys.size() - first);
@@ -191,15 +203,15 @@ void strata::find_many(std::span<const std::string_view> keys, const version* at
         if (wanted(first + i)) step(all[i], keys[first + i], at[(first + i) * stride], first + i);
       }
     };
-    each_wanted([&](one& s, std::string_view key, version v, std::size_t) {
+    each_wanted([&](search& s, std::string_view key, version v, std::size_t) {
       const sought_key sought(key);
       s.extent = extent_for(youngest, sought, v);
       s.in = s.extent == youngest.end ? extent::search() : extent_at(s.extent).begin(sought, v);
     });
-    each_wanted([&](one& s, std::string_view key, version, std::size_t) {
+    each_wanted([&](search& s, std::string_view key, version, std::size_t) {
       if (s.in.block != fence::none) extent_at(s.extent).seek(s.in, sought_key(key));
     });
-    each_wanted([&](const one& s, std::string_view key, version v, std::size_t i) {
+    each_wanted([&](const search& s, std::string_view key, version v, std::size_t i) {
       std::optional<packed_record> found;
       if (s.in.block != fence::none) found = extent::newest(s.in, v);
       // Else in an older stratum or, of a history that goes over the bound of two extents, in the next one.

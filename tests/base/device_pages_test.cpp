@@ -125,6 +125,20 @@ TEST_F(DevicePages, a_walk_has_asked_for_what_it_comes_to) {
   EXPECT_LT(faults_that_read() - before, static_cast<long>(file_bytes / page / 16));
 }
 
+TEST_F(DevicePages, a_walk_asks_for_more_and_more_even_if_it_comes_to_the_very_end_of_what_it_asked_for) {
+  expect_random_reads(file_->bytes());
+  constexpr std::size_t walked = std::size_t{6} << 20;
+  for (std::size_t at = 0; at < walked; at += page) {
+    if (at % walk_step_bytes == 0) walk_comes_to(file_->bytes(), file_->bytes().data() + at);
+    touch(file_->bytes(), at);
+  }
+  constexpr std::size_t ahead = std::size_t{1} << 20;
+  for (int turn = 0; turn < 500 && file_->pages_in_memory(walked, ahead) < ahead / page; ++turn) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_EQ(file_->pages_in_memory(walked, ahead), ahead / page);
+}
+
 TEST_F(DevicePages, a_second_walk_asks_anew) {
   expect_random_reads(file_->bytes());
   const auto some = file_->bytes().first(std::size_t{1} << 20);

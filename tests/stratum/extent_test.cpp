@@ -158,7 +158,15 @@ INSTANTIATE_TEST_SUITE_P(OfAllShapes, Extents,
                                   (std::get<2>(named.param) == form::compressed ? "_compressed" : "");
                          });
 
-TEST(ExtentBuilder, whatever_room_there_is_what_was_taken_can_be_read) {
+INSTANTIATE_TEST_SUITE_P(InPages, Extents,
+                         testing::Combine(testing::ValuesIn(shapes()), testing::Values(block_bytes_usual),
+                                          testing::Values(form::in_pages)),
+                         [](const auto& named) { return std::get<0>(named.param).name; });
+
+struct Rooms : testing::TestWithParam<std::pair<std::uint64_t, std::optional<std::uint64_t>>> {};
+
+TEST_P(Rooms, whatever_room_there_is_what_was_taken_can_be_read) {
+  const auto [block_bytes, in_page] = GetParam();
   const std::vector<shape> all = shapes();
   for (const shape& s : all) {
     if (s.name != "paths" && s.name != "words_with_removals" && s.name != "words_with_long_values") continue;
@@ -166,7 +174,7 @@ TEST(ExtentBuilder, whatever_room_there_is_what_was_taken_can_be_read) {
     std::size_t before = 0;
     for (std::size_t room = 0; room < 24'000; room += 200 + room % 137) {
       aligned_bytes memory(room);
-      extent_builder b(memory.get(), 3, 512);
+      extent_builder b(memory.get(), 3, block_bytes, in_page);
       histories_model taken;
       for (const auto& [key, history] : model) {
         for (const auto& one : history) {
@@ -190,6 +198,66 @@ TEST(ExtentBuilder, whatever_room_there_is_what_was_taken_can_be_read) {
     }
     EXPECT_GT(before, 50) << s.name;
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfBlocks, Rooms,
+                         testing::Values(std::pair(512, std::nullopt),
+                                         std::pair(block_bytes_usual, std::optional<std::uint64_t>(64))));
+
+/// Where blocks begin and end in pages, of an extent that begins behind 64 bytes of one: from..end, in order.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks_in_pages(const packed& p) {
+  const format::extent_header h = p.open().header();
+  const fence f(p.bytes.data() + h.fence_at, h.blocks, h.separators, h.prefix_size);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
+  for (std::uint32_t i = 0; i < f.blocks(); ++i) all.emplace_back(64 + f.place(i), 64 + f.place(i + 1));
+  return all;
+}
+
+TEST(ExtentBuilder, blocks_of_a_page_end_where_pages_end) {
+  constexpr std::uint64_t page = format::media_page;
+  for (const std::size_t value_size : {0, 8, 100, 200}) {
+    histories_model model;
+    std::mt19937_64 random(1);
+    while (model.size() < 3'000)
+      model[random_bytes(random, 8)] = {{1 + random() % 1'000, random_bytes(random, value_size)}};
+    const auto blocks = blocks_in_pages(pack_as(form::in_pages, model, block_bytes_usual));
+    ASSERT_GT(blocks.size(), 8);
+    for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {
+      EXPECT_EQ(blocks[i].second % page, 0) << value_size << ", block " << i;
+      EXPECT_LE(blocks[i].second - blocks[i].first, page) << value_size << ", block " << i;
+    }
+  }
+}
+
+TEST(ExtentBuilder, blocks_behind_a_long_record_come_back_to_pages) {
+  constexpr std::uint64_t page = format::media_page;
+  for (const std::size_t long_size : {5'000, 6'000, 7'000, 8'100}) {
+    histories_model model;
+    std::mt19937_64 random(2);
+    for (int i = 0; i < 2'000; ++i) {
+      const std::string key = std::to_string(100'000 + i);
+      model[key] = {{1 + random() % 1'000, random_bytes(random, i == 1'000 ? long_size : 100)}};
+    }
+    const auto blocks = blocks_in_pages(pack_as(form::in_pages, model, block_bytes_usual));
+    std::size_t elsewhere = 0;
+    for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {
+      elsewhere += blocks[i].second % page == 0 ? 0 : 1;
+      if (blocks[i].second - blocks[i].first < long_size) {
+        EXPECT_LE(blocks[i].second - blocks[i].first, page + page / 2);
+      }
+    }
+    EXPECT_GT(blocks.size(), 40);
+    EXPECT_LE(elsewhere, 2) << "the one before the long record, and its own";
+  }
+}
+
+TEST(ExtentBuilder, pages_cost_little) {
+  histories_model model;
+  std::mt19937_64 random(3);
+  while (model.size() < 20'000) model[random_bytes(random, 8)] = {{1 + random() % 1'000, random_bytes(random, 8)}};
+  EXPECT_LT(pack_as(form::in_pages, model, block_bytes_usual).bytes.size(), pack(model).bytes.size() * 1.01);
+  for (auto& [key, history] : model) history.front().second = random_bytes(random, 1'500);
+  EXPECT_LT(pack_as(form::in_pages, model, block_bytes_usual).bytes.size(), pack(model).bytes.size() * 1.01);
 }
 
 TEST(ExtentBuilder, a_block_has_room_for_its_separator_even_if_that_is_longer_than_all_later_keys) {

@@ -75,13 +75,13 @@ struct packed {
 };
 
 [[nodiscard]] inline packed pack(const histories_model& model, std::uint64_t block_bytes = block_bytes_usual,
-                                 std::uint32_t seed = 77) {
+                                 std::uint32_t seed = 77, std::optional<std::uint64_t> in_page = std::nullopt) {
   std::size_t room = 4096;
   for (const auto& [key, history] : model) {
     for (const auto& one : history) room += key.size() * 4 + 400 + (one.second ? one.second->size() : 0);
   }
   packed p{aligned_bytes(room), {}, seed};
-  extent_builder b(p.memory.get(), seed, block_bytes);
+  extent_builder b(p.memory.get(), seed, block_bytes, in_page);
   for (const auto& [key, history] : model) {
     for (const auto& one : history) EXPECT_TRUE(b.add(key, as_record(one)));
   }
@@ -100,9 +100,10 @@ struct packed {
 }
 
 /// How an extent is stored.
-enum class form : std::uint8_t { plain, compressed };
+enum class form : std::uint8_t { plain, compressed, in_pages };
 
 [[nodiscard]] inline packed pack_as(form how, const histories_model& model, std::uint64_t block_bytes) {
+  if (how == form::in_pages) return pack(model, block_bytes, 77, 64);
   packed p = pack(model, block_bytes);
   return how == form::plain ? std::move(p) : compressed(p);
 }

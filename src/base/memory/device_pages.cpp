@@ -68,12 +68,13 @@ void walk_comes_to(std::span<const std::byte> within, const std::byte* at) noexc
   const auto end = reinterpret_cast<std::uintptr_t>(within.data()) + within.size();
   asked& all = asked_by_place[(here >> place_bits) % asked_by_place.size()];
   // What another walk asked for may have been given back since.
-  const bool goes_on = here >= all.walk_at && here - all.walk_at <= 2 * walk_step_bytes && here < all.end;
+  const bool goes_on = here >= all.walk_at && here - all.walk_at <= 2 * walk_step_bytes;
   all.walk_at = here;
-  if (goes_on && (all.end >= end || all.end - here > all.window / 2)) return;
+  if (goes_on && here < all.end && (all.end >= end || all.end - here > all.window / 2)) return;
   if (!device_reads::renewed()) return;  // what was asked for last, or read since then, was in memory
   if (goes_on) {
     all.window = std::min(2 * all.window, window_max);
+    all.end = std::max(all.end, here);
   } else {
     all.end = here;
     all.window = walk_step_bytes;

@@ -18,7 +18,7 @@
 namespace icecore {
 
 /// Of a walk: after how many bytes it says where it is.
-inline constexpr std::uint64_t walk_step_bytes = std::uint64_t{32} << 10;
+inline constexpr std::uint64_t walk_step_bytes = std::uint64_t{16} << 10;
 
 /// The kernel reads no neighbours of a page that is missing.
 void expect_random_reads(std::span<const std::byte> bytes) noexcept;

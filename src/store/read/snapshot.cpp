@@ -361,37 +361,45 @@ key_history::iterator key_history::begin() & {
   const auto& core = detail::usable_core(holds_);
   record_ = null_link;
   record_is_next_ = false;
-  told_ = ahead_size_ = steps_ = 0;
-  detail::with_engine(core, [&](const auto& engine) {
-    if (const link entry = engine.standing_for(key_); entry != null_link) {
-      const auto& histories = engine.histories();
-      // of a key that was inserted and removed, the removal's record is a cache miss that says nothing more
-      if (const version removed = histories.removal_after_first(entry, up_to_); removed != 0) {
-        record_ = entry;
-        record_is_next_ = true;
-        current_ = {removed, std::nullopt};
-        return;
-      }
-      record_ = up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_);
-      show(engine);
+  times_read_ = 0;
+  return detail::with_engine(core, [&](const auto& engine) -> iterator {
+    const link entry = engine.standing_for(key_);
+    if (entry == null_link) return {this, {}};
+    const auto& histories = engine.histories();
+    // of a key that was inserted and removed, the removal's record is a cache miss that says nothing more
+    if (const version removed = histories.removal_after_first(entry, up_to_); removed != 0) {
+      record_ = entry;
+      record_is_next_ = true;
+      read_.front() = {removed, std::nullopt};
+      return {this, {read_.data(), 1}};
     }
+    record_ = up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_);
+    return read(engine);
   });
-  return iterator(this);
 }
 
-void key_history::go_on() {
+key_history::iterator key_history::go_on() {
   const auto& core = detail::usable_core(holds_);
-  told_ = ahead_size_ = 0;
-  detail::with_engine(core, [&](const auto& engine) {
-    if (!std::exchange(record_is_next_, false)) record_ = engine.histories().older(record_);
-    show(engine);
-    read_ahead(engine);
+  return detail::with_engine(core, [&](const auto& engine) {
+    if (!std::exchange(record_is_next_, false) && record_ != null_link) {
+      record_ = engine.histories().older(record_);
+    }
+    return read(engine);
   });
 }
 
-/// Makes the record at record_ the current change. Skips removals of absent keys, which batches may record.
+/// The change that begins at record_, and what is read with it.
 template <class Engine>
-void key_history::show(const Engine& engine) {
+key_history::iterator key_history::read(const Engine& engine) {
+  if (!show(engine)) return {this, {}};
+  const std::size_t behind = read_ahead(engine);
+  return {this, {read_.data(), 1 + behind}};
+}
+
+/// Makes the record at record_ the first change that was read; false if there is none. Skips removals of absent keys,
+/// which batches may record.
+template <class Engine>
+bool key_history::show(const Engine& engine) {
   const auto& histories = engine.histories();
   for (; record_ != null_link; record_ = histories.older(record_)) {
     histories.verify_checksum(record_);
@@ -402,30 +410,48 @@ void key_history::show(const Engine& engine) {
       histories.verify_checksum(before);
       if (histories.is_removal(before)) continue;
     }
-    current_.version = histories.stamp_of(record_);
+    change& first = read_.front();
+    first.version = histories.stamp_of(record_);
     histories.persist_before_return(record_);
-    current_.value.reset();
-    if (!is_removal) current_.value = engine.value_of(record_);
-    return;
+    first.value.reset();
+    if (!is_removal) first.value = engine.value_of(record_);
+    return true;
   }
+  return false;
 }
 
-/// Of a long history that is packed: reads the changes behind the current one, as far as its block has them. Stops
-/// before a removal that ends the block: what lies behind tells whether it shows.
+/// Of a long history that is packed: reads the changes behind the first one, as far as its block has them, and says how
+/// many these are. Stops before a removal that ends the block: what lies behind tells whether it shows.
 template <class Engine>
-void key_history::read_ahead(const Engine& engine) {
-  if constexpr (Engine::is_layered) {
+std::size_t key_history::read_ahead(const Engine& engine) {
+  if constexpr (!Engine::is_layered) {
+    return 0;
+  } else {
     constexpr std::size_t short_ones = 4;  // those who read few changes read none in vain
+    constexpr std::size_t at_least = 16;
     constexpr std::size_t at_most = 256;
-    if (record_ == null_link || !detail::is_packed(record_) || ++steps_ < short_ones) return;
-    const std::size_t enough = std::min(at_most, std::size_t{1} << std::min<std::size_t>(steps_, 8));
-    if (ahead_.size() < enough) ahead_.resize(enough);
+    if (!detail::is_packed(record_) || ++times_read_ <= short_ones) return 0;
+    const std::size_t enough = std::min(at_most, at_least << std::min<std::size_t>(times_read_ - short_ones - 1, 4));
+    if (read_.size() <= enough)
+      read_.resize(1 + (enough == at_least ? at_least : at_most));  // two sizes: each is filled
     stratum::record_place last = detail::place_of(record_);
-    change* to = ahead_.data();
+    change* const first = read_.data() + 1;
+    change* to = first;
     const change* const end = to + enough;
     version removed = 0;  // a removal, which shows on top of a value only
     std::uint64_t removal_row = 0;
-    for (auto rows = engine.histories().packed().rows_after(last); to != end && rows.next();) {
+    for (auto rows = engine.histories().packed().rows_after(last); to != end;) {
+      if (removed == 0) {
+        const bool some =
+            rows.take_values(static_cast<std::size_t>(end - to), [&](version stamped, std::string_view v) {
+              to->version = stamped;
+              to->value.emplace(v);
+              ++to;
+            });
+        if (some) last.in.row = rows.row();
+        if (to == end) break;
+      }
+      if (!rows.next()) break;
       if (rows.is_removal()) [[unlikely]] {
         if (removed != 0) last.in.row = removal_row;
         removed = rows.stamped();
@@ -444,8 +470,8 @@ void key_history::read_ahead(const Engine& engine) {
       ++to;
       last.in.row = rows.row();
     }
-    ahead_size_ = static_cast<std::size_t>(to - ahead_.data());
     record_ = detail::packed_link(last);
+    return static_cast<std::size_t>(to - first);
   }
 }
 

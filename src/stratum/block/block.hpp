@@ -164,6 +164,10 @@ class block {
     [[nodiscard]] std::uint64_t value_begin(std::uint64_t behind) const noexcept {
       return (behind + size_bytes_ + padding_) & ~padding_;
     }
+    /// From a row with a value to the next one, if that is the same for all rows; else 0.
+    [[nodiscard]] std::uint64_t step_of_values() const noexcept {
+      return size_bytes_ == 0 && padding_ == 0 ? version_bytes_ + value_size_ : 0;
+    }
     /// Where the next row begins.
     [[nodiscard]] std::uint64_t end(std::uint64_t at) const noexcept {
       const std::uint64_t behind = version_end(at);
@@ -263,6 +267,22 @@ class block::rows_behind {
       value_ = rows_.value_begin(next_);
       next_ = value_ + size_;
     }
+    return true;
+  }
+  /// Where all values have one size: goes over the next rows as long as they are values that lie there, `at_most` of
+  /// them, and calls `take(stamped, value)` for each. False if it does not go on. It is next() without what differs
+  /// from row to row.
+  template <class Take>
+  [[nodiscard, gnu::always_inline]] bool take_values(std::size_t at_most, Take&& take) noexcept {
+    const std::uint64_t step = rows_.step_of_values();
+    if (step == 0) return false;
+    std::uint64_t at = next_;
+    for (; at < end_ && at_most != 0 && rows_.kind(at) == format::packed_kind::value; at += step, --at_most) {
+      take(rows_.stamped(at), text(rows_.bytes() + rows_.version_end(at), rows_.value_size(at)));
+    }
+    if (at == next_) return false;
+    row_ = at - step;
+    next_ = at;
     return true;
   }
   // ---- Of the one that next() went to ----

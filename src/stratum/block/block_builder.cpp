@@ -141,13 +141,13 @@ block_header block_builder::plan() const noexcept {
   return h;
 }
 
-std::uint64_t block_builder::write(std::byte* to, std::uint32_t seed) const {
+std::uint64_t block_builder::write(std::byte* to, std::uint32_t seed, std::optional<std::uint64_t> in_page) const {
   block_header h = plan();
   const auto has = [&h](std::uint8_t flag) { return (h.flags & flag) != 0; };
   const bool in_slots = has(block_flags::keys_in_slots);
   const std::size_t number_bytes = has(block_flags::wide) ? 4 : 2;
   if (!in_slots) h.prefix_size = static_cast<std::uint16_t>(common_prefix(key(0), key(keys_.size() - 1)));
-  std::memset(to, 0, h.size);
+  std::memset(to, 0, h.size + (in_page ? filling_max : 0));
 
   byte_placer rows(to, h.rows_at);
   const auto write_row = [&](std::size_t r) {
@@ -174,6 +174,11 @@ std::uint64_t block_builder::write(std::byte* to, std::uint32_t seed) const {
   if (!in_slots) byte_placer(to, h.keys_at).text(key_bytes_);
   h.end = static_cast<std::uint32_t>(rows.at());
   h.size = static_cast<std::uint32_t>(rounded(h.end + block_padding, block_alignment));
+  if (in_page) {
+    const std::uint64_t end = *in_page + h.size;
+    const std::uint64_t left = rounded(end, media_page) - end;
+    if (left <= filling_max) h.size += static_cast<std::uint32_t>(left);
+  }
   std::memcpy(to, &h, sizeof h);
   const std::uint32_t crc = crc32c(seed, to + sizeof h.crc, h.size - sizeof h.crc);
   std::memcpy(to, &crc, sizeof crc);

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,9 +34,11 @@ class block_builder {
 
   /// Bytes of the block as it is, or some more if values are aligned; a multiple of 64.
   [[nodiscard]] std::uint64_t size() const noexcept { return plan().size; }
-  /// Writes the block to `to`, which has size() bytes; returns how many it takes. `seed` is that of the block's place
-  /// in its extent.
-  std::uint64_t write(std::byte* to, std::uint32_t seed) const;
+  /// A block that ends so near to the end of a page of media is filled up to it: 6 % of a page.
+  static constexpr std::uint64_t filling_max = 256;
+  /// Writes the block to `to`, which has size() bytes, and filling_max more; returns how many it takes. `seed` is that
+  /// of the block's place in its extent, `in_page` where it begins in a page of media, if pages matter.
+  std::uint64_t write(std::byte* to, std::uint32_t seed, std::optional<std::uint64_t> in_page = std::nullopt) const;
   void clear() noexcept;
   /// Takes the records of the last key away and adds them to `next`. Precondition: there are at least two keys.
   void move_last_key(block_builder& next);

@@ -31,7 +31,7 @@ class extent_sequence {
     // its key may be in the block, as a separator and as the extent's first key; the rest is of block and fence
     constexpr std::uint64_t around = std::uint64_t{64} << 10;
     const extent_target::room room = target_->begin(4 * key.size() + record.value.size() + around);
-    builder_ = std::make_unique<extent_builder>(room.bytes, room.seed, block_bytes_);
+    builder_ = std::make_unique<extent_builder>(room.bytes, room.seed, block_bytes_, room.in_page);
     usual_ = room.usual;
     added_ = bytes;
     if (!builder_->add(key, record)) {

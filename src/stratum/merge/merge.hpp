@@ -75,6 +75,7 @@ class extent_target {
     std::span<std::byte> bytes;  ///< from a multiple of 64 on
     std::uint32_t seed;
     std::uint64_t usual = UINT64_MAX;  ///< the next key begins another extent once keys and values have so many bytes
+    std::optional<std::uint64_t> in_page = std::nullopt;  ///< as extent_builder's
   };
   /// Memory for the next extent, whose first record needs `at_least` so many bytes. May throw, errc::no_space for
   /// instance.

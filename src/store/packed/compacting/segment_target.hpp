@@ -93,8 +93,10 @@ class segment_target final : public stratum::extent_target {
   room begin(std::uint64_t at_least) override {
     // relaxed: only the number matters
     seed_ = crc32c(seed_start_, std::uint64_t{count_->fetch_add(1, std::memory_order_relaxed)});
+    // What is compressed is not read by pages.
+    const auto in_page = frames_ ? std::nullopt : std::optional<std::uint64_t>(sizeof(format::segment_header));
     return {memory_->get(std::max(extent_bytes, at_least)), seed_,
-            extent_bytes_ < extent_bytes ? extent_bytes_ : UINT64_MAX};
+            extent_bytes_ < extent_bytes ? extent_bytes_ : UINT64_MAX, in_page};
   }
   void complete(std::uint64_t size) override {
     std::span<const std::byte> bytes = memory_->get(0).first(size);
