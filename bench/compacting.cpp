@@ -5,8 +5,8 @@
 //   growth       a store that grows from 1/10 of `--grown` random keys to all of them, with automatic compaction: bytes
 //                written for each byte given; the same of RocksDB, by its own counters, its log of writes among them
 //   overwritten  all of `--keys` keys written anew `--times` times, each time with a tag, of which the last two are
-//                kept, and packed: the most that the file ever takes on the device over what lives in it at that time,
-//                and between compactions
+//                held, and packed after each `--packed-each` writes and each tag: the most that the file ever takes on
+//                the device over what lives in it at that time, and behind the tags' compactions
 //
 // Keys of 8 bytes, values of --value-size, B+-tree, durability none; the files lie in --folder. What the stores hold in
 // the end is checked.
@@ -40,6 +40,7 @@ struct measured {
   std::uint64_t keys = 1'000'000;
   std::uint64_t grown = 10'000'000;
   unsigned times = 100;
+  std::uint64_t packed_each = 250'000;
   unsigned value_size = 8;
   unsigned repetitions = 5;
   std::filesystem::path folder = "/dev/shm";
@@ -248,16 +249,19 @@ class greatest_size {
 void measure_overwritten(const measured& how) {
   const bench::scratch_file file(how.folder, "icecore-compacting");
   store s(file.path(), writing(compaction_mode::by_call));
-  s.set_retention({.newest = 2});
+  s.set_retention({.newest = 1});
   greatest_size size(s, file.path());
   double most_at_rest = 0;
   numbered_value value(how);
+  const auto hold_of = [](unsigned time) { return fmt::format("time {}", time); };
   for (unsigned time = 0; time < how.times; ++time) {
     for (std::uint64_t i = 0; i < how.keys; ++i) {
       const std::uint64_t key = bench::random_key(i);
       s.insert(bytes_of(key), value.of(i + time));
+      if ((i + 1) % how.packed_each == 0 && i + 1 < how.keys) static_cast<void>(s.compact());
     }
-    s.tag(fmt::format("time {}", time));
+    s.hold_version(hold_of(time), s.tag(hold_of(time)));
+    if (time >= 2) s.release_version(hold_of(time - 2));
     static_cast<void>(s.compact());
     if (time == 0) continue;  // from then on two versions live
     size.begin();
@@ -265,7 +269,13 @@ void measure_overwritten(const measured& how) {
     most_at_rest = std::max(most_at_rest, static_cast<double>(bytes_on_device(file.path())) / live);
   }
   check_keys(how, s, how.keys, how.times - 1);
-  fmt::print("overwritten: the file took at most {:.2f} times what lived in it; {:.2f} between compactions\n",
+  const snapshot held = s.at(hold_of(how.times - 2));
+  for (std::uint64_t i = 0; i < how.keys; i += 997) {
+    const std::uint64_t key = bench::random_key(i);
+    const auto found = held.find(bytes_of(key));
+    require(found && *found == value.of(i + how.times - 2), "the value of a key in a version that is held");
+  }
+  fmt::print("overwritten: the file took at most {:.2f} times what lived in it; {:.2f} behind a tag's compaction\n",
              size.end(), most_at_rest);
 }
 
@@ -278,6 +288,8 @@ int main(int count, char** arguments) {
   program.add_option("--keys", how.keys, "of beside and overwritten")->check(CLI::Range(1'000, 1'000'000'000));
   program.add_option("--grown", how.grown, "keys in the end")->check(CLI::Range(1'000, 1'000'000'000));
   program.add_option("--times", how.times, "that all keys are written anew")->check(CLI::Range(3, 100'000));
+  program.add_option("--packed-each", how.packed_each, "writes of overwritten between compactions")
+      ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   program.add_option("--value-size", how.value_size, "bytes of a value")->check(CLI::Range(8, 1 << 20));
   program.add_option("--repetitions", how.repetitions, "of beside")->check(CLI::Range(1, 100));
   program.add_option("--folder", how.folder, "where the files lie")->check(CLI::ExistingDirectory);

@@ -27,10 +27,11 @@ namespace icecore::bench {
   rocksdb::BlockBasedTableOptions table;
   std::size_t cache_bytes = 2048 * mebibyte;
   if (how.memory_bytes != 0) {
-    // The kernel's cache has the rest; without it, filters and indexes are what else needs memory.
+    // The kernel's cache has the rest; without it, filters and indexes are what else needs memory, and what malloc
+    // keeps: with a cache of the half the kernel killed the process.
     options.allow_mmap_reads = false;
     options.use_direct_reads = !how.reads_ahead;
-    cache_bytes = how.reads_ahead ? how.memory_bytes / 8 : how.memory_bytes / 2;
+    cache_bytes = how.reads_ahead ? how.memory_bytes / 8 : how.memory_bytes / 3;
   }
   table.block_cache = rocksdb::NewLRUCache(cache_bytes);
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10, false));

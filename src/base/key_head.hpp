@@ -36,6 +36,17 @@ namespace icecore {
   return missing < width ? head << (8 * missing) : 0;
 }
 
+/// a == b. Keys of 8 bytes, the most frequent ones, without a call.
+[[nodiscard, gnu::always_inline]] inline bool key_equal(std::string_view a, std::string_view b) noexcept {
+  if (a.size() != b.size()) return false;
+  if (a.size() != sizeof(std::uint64_t)) return std::memcmp(a.data(), b.data(), a.size()) == 0;
+  std::uint64_t word_a;
+  std::uint64_t word_b;
+  std::memcpy(&word_a, a.data(), sizeof word_a);
+  std::memcpy(&word_b, b.data(), sizeof word_b);
+  return word_a == word_b;
+}
+
 /// a < b. Most keys differ in their heads, which costs less than a call that compares bytes.
 [[nodiscard, gnu::always_inline]] inline bool key_less(std::string_view a, std::string_view b) noexcept {
   if (a.size() >= sizeof(std::uint64_t) && b.size() >= sizeof(std::uint64_t)) {

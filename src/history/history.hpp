@@ -212,7 +212,7 @@ class basic_histories final : public Heads {
   }
   [[nodiscard]] bool wait_for_stamp(link entry, link l) const;
   /// For a record that is stamped.
-  [[nodiscard]] bool is_as(link l, newest_condition wanted) const {
+  [[nodiscard, gnu::always_inline]] bool is_as(link l, newest_condition wanted) const {
     if (wanted.it_is == newest_condition::what::anything) return true;
     const bool is_removal = at(l).is_removal();
     const version there = !is_removal ? stamp_of(l) : at(l).layout().is_key_alone() ? wanted.below : 0;

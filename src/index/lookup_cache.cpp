@@ -18,7 +18,8 @@ constexpr std::uint64_t growth = 64;
 
 }  // namespace
 
-lookup_cache::lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept : huge_pages_(huge_pages) {
+lookup_cache::lookup_cache(std::uint64_t bytes_max, bool huge_pages, lookup_place* told) noexcept
+    : huge_pages_(huge_pages), told_(told) {
   // A hash's lower bits select the line, the upper ones are in the word.
   const std::uint64_t words = std::min(std::bit_floor(bytes_max / sizeof(word)), std::uint64_t{1} << link_bits);
   if (words < words_min) return;
@@ -35,6 +36,7 @@ lookup_cache::lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept : 
   words_max_ = words;
   // relaxed: no other thread uses it yet
   mask_.store(words_min - words_a_line, std::memory_order_relaxed);
+  if (told_ != nullptr) told_->is(words_, words_min - words_a_line);
 }
 
 lookup_cache::~lookup_cache() {
@@ -104,6 +106,7 @@ bool lookup_cache::begin_growth() noexcept {
 
 void lookup_cache::end_growth() noexcept {
   mask_.store(words_growing_ - words_a_line, std::memory_order_release);  // release: pairs with candidate()
+  if (told_ != nullptr) told_->is(words_, words_growing_ - words_a_line);
   growing_.store(false, std::memory_order_release);
 }
 

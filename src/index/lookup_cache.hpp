@@ -32,6 +32,7 @@
 #include "base/background/memory_ahead.hpp"
 #include "base/bytes.hpp"
 #include "base/checksum.hpp"
+#include "index/lookup_place.hpp"
 #include "pool/format.hpp"
 #include "pool/link.hpp"
 
@@ -41,7 +42,8 @@ class lookup_cache final : public memory_ahead {
  public:
   /// At most `bytes_max`, rounded down to a power of two; less than a page means no table. If no addresses are
   /// available there is no table either; nothing depends on it.
-  lookup_cache(std::uint64_t bytes_max, bool huge_pages) noexcept;
+  /// `told` learns where the lines are; it may be null.
+  lookup_cache(std::uint64_t bytes_max, bool huge_pages, lookup_place* told = nullptr) noexcept;
   ~lookup_cache();
   lookup_cache(const lookup_cache&) = delete;
   lookup_cache& operator=(const lookup_cache&) = delete;
@@ -65,13 +67,7 @@ class lookup_cache final : public memory_ahead {
     }
     return null_link;
   }
-  /// Prefetches the line of a key's words, for writers: they have other work before they need it, and their locks and
-  /// fences would wait for it.
-  [[gnu::always_inline]] void prefetch(std::uint64_t hash) const noexcept {
-    const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
-    __builtin_prefetch(words_ + (hash & mask), 1);                     // without a table too: a prefetch never faults
-  }
-  /// The same for who will only read them.
+  /// Prefetches the line of a key's words, for who will only read them.
   [[gnu::always_inline]] void prefetch_for_reading(std::uint64_t hash) const noexcept {
     const std::uint64_t mask = mask_.load(std::memory_order_acquire);  // acquire: as in candidate()
     __builtin_prefetch(words_ + (hash & mask));
@@ -144,6 +140,7 @@ class lookup_cache final : public memory_ahead {
   std::uint64_t ready_ = 0;          // the same: how many of its bytes are ready
   bool under_way_ = false;           // of make_ready()
   std::function<bool()> ask_;
+  lookup_place* told_;
   std::atomic<bool> asked_{false};
 };
 

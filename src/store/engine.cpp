@@ -58,22 +58,20 @@ void engine<Heads>::finish_batched(const writer& w, const fresh_record& fresh) {
 }
 
 template <class Heads>
-version engine<Heads>::put(const writer& w, std::string_view key, std::string_view value) {
-  return put_value(w, key, value);
+version engine<Heads>::put(const writer& w, std::string_view key, std::uint64_t hash, std::string_view value) {
+  return put_value(w, key, hash, value);
 }
 
 template <class Heads>
-version engine<Heads>::put(const writer& w, std::string_view key, const value_parts& value) {
+version engine<Heads>::put(const writer& w, std::string_view key, std::uint64_t hash, const value_parts& value) {
   assert(value.size() >= pool::written_value_size);
-  return put_value(w, key, value);
+  return put_value(w, key, hash, value);
 }
 
 template <class Heads>
 template <class Value>
-inline version engine<Heads>::put_value(const writer& w, std::string_view key, const Value& value) {
+inline version engine<Heads>::put_value(const writer& w, std::string_view key, std::uint64_t hash, const Value& value) {
   check_sizes(key, value.size());
-  const std::uint64_t hash = index::lookup_cache::hash_of(key);
-  lookups_->prefetch(hash);
   const record_layout as_entry = record_layout::of_entry(key.size(), value.size(), false);
   const entered there = enter(w, new_entry<Value>{as_entry, null_link, key, value, hash});
   const version v = there.is_new() ? finish_entry(w, {there.entry, as_entry, there.flushed()}, hash)
@@ -127,9 +125,8 @@ std::optional<version> engine<Heads>::update(const writer& w, link entry, Value 
 }
 
 template <class Heads>
-std::optional<version> engine<Heads>::remove(const writer& w, std::string_view key) {
+std::optional<version> engine<Heads>::remove(const writer& w, std::string_view key, std::uint64_t hash) {
   check_sizes(key, 0);
-  const std::uint64_t hash = index::lookup_cache::hash_of(key);
   link entry = entry_of(key, hash);
   const newest_condition is_there = over_packed(key, {newest_condition::what::a_value});
   if (entry == null_link) {
@@ -266,13 +263,7 @@ typename engine<Heads>::entered engine<Heads>::enter_batched(const writer& w, co
 // ---- Reading ----
 
 template <class Heads>
-link reading_engine<Heads>::visible_latest(std::string_view key) const {
-  if constexpr (Heads::run_ahead_of_clock) return visible_at(key, newest_shown());
-  const link entry = entry_of(key);
-  if (entry == null_link) {
-    if constexpr (is_layered) return visible_at(key, version_max);
-    return null_link;
-  }
+link reading_engine<Heads>::entry_latest(link entry) const {
   // start_of() returns null_link for a removal that the entry alone shows: that was the newest record when the head was
   // read, and it has taken effect.
   const link start = histories_->start_of(entry, version_max);

@@ -1,8 +1,8 @@
 // Reads and writes a store's keys. Opening decides which kind of heads a store has. Each kind is a class of its own;
 // with_engine() selects it once per call or once per scan.
 //
-//   const auto found = with_engine(core, [&](const auto& engine) { return engine.find(key); });
-//   with_writer(store, [&](auto& engine, const writer& w) { return engine.put(w, key, value); });
+//   const auto found = with_engine(core, [&](const auto& engine) { return engine.find(key, hash); });
+//   with_writer(store, [&](auto& engine, const writer& w) { return engine.put(w, key, hash, value); });
 #pragma once
 
 #include <memory>
@@ -30,38 +30,19 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   /// Whether histories may go on in strata.
   static constexpr bool is_layered = histories_of<Heads>::are_layered;
 
-  /// The key's value as of now.
-  [[nodiscard]] std::optional<std::string_view> find(std::string_view key) const {
-    return shown_value(visible_latest(key));
+  /// The key's value as of now. `hash` is that of the key for the lookup cache, here and below.
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key, std::uint64_t hash) const {
+    if constexpr (Heads::run_ahead_of_clock) return find(key, hash, newest_shown());
+    return found(key, hash, version_max, [this](link entry) { return entry_latest(entry); });
   }
   /// The key's value in version `v`, which is readable.
-  [[nodiscard]] std::optional<std::string_view> find(std::string_view key, version v) const {
-    if constexpr (is_layered) {
-      if (!lookups_->is_small()) {
-        if (entry_of(key) == null_link) return histories_->packed_value(key, v);
-      } else {  // few keys are young: this one is looked for there while the memory of the packed ones answers
-        const stratum::strata& packed = histories_->packed();
-        const stratum::strata::search expected = packed.expect_find(key, v);
-        if (entry_of(key) == null_link) return packed.shown(packed.arrive(expected, key, v));
-      }
-    }
-    return shown_value(visible_at(key, v));
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view key, std::uint64_t hash, version v) const {
+    return found(key, hash, v, [this, v](link entry) { return entry_visible_at(entry, v); });
   }
   void find_many(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
                  std::span<std::optional<std::string_view>> out) const;
   [[nodiscard]] std::vector<std::string_view> keys(const key_bounds& bounds) const;
 
-  /// The record that shows `key` in version `v` (not a removal), made durable if a reader needs that; null_link if
-  /// none.
-  [[nodiscard]] link visible_at(std::string_view key, version v) const {
-    const link entry = entry_of(key);
-    if (entry != null_link) return entry_visible_at(entry, v);
-    if constexpr (is_layered) {
-      const link l = histories_->packed_at(key, v);
-      return l == null_link || histories_->is_removal(l) ? null_link : l;
-    }
-    return null_link;
-  }
   /// What stands for the key in scans and histories: its entry or, if it has none, its newest packed record; null_link
   /// if the key never had a record.
   [[nodiscard]] link standing_for(std::string_view key) const {
@@ -71,16 +52,18 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
     }
     return entry;
   }
-  [[nodiscard]] link visible_latest(std::string_view key) const;
   /// Records of greater versions may be in the index and the histories, and are not shown.
   [[nodiscard]] version newest_shown() const noexcept {
     return Heads::run_ahead_of_clock ? newest_readable() : version_max;
   }
-  /// The same for an entry that was already found.
+  /// The record that shows the entry's key in version `v` (not a removal), made durable if a reader needs that;
+  /// null_link if none.
   [[nodiscard]] link entry_visible_at(link entry, version v) const {
     const link start = histories_->start_of(entry, v);
     return start == null_link ? null_link : visible_from_start({entry, start}, v);
   }
+  /// The same for what is shown now.
+  [[nodiscard]] link entry_latest(link entry) const;
   /// An entry, and what start_of() returned for it.
   struct search_start {
     link entry;
@@ -134,6 +117,24 @@ class [[gnu::visibility("hidden")]] reading_engine : public store_core {
   histories_of<Heads> histories_;
 
  private:
+  /// The value that is shown in version `v`: by the record that `shown_by()` finds for the key's entry or, if it has
+  /// none, by packed records.
+  template <class ShownBy>
+  [[nodiscard, gnu::always_inline]] std::optional<std::string_view> found(std::string_view key, std::uint64_t hash,
+                                                                          version v, ShownBy shown_by) const {
+    if constexpr (is_layered) {
+      if (lookups_->is_small()) {  // few keys are young: this one is looked for while the memory of packed ones answers
+        const stratum::strata& packed = histories_->packed();
+        const stratum::strata::search expected = packed.expect_find(key, v);
+        const link entry = entry_of(key, hash);
+        return entry == null_link ? packed.shown(packed.arrive(expected, key, v)) : shown_value(shown_by(entry));
+      }
+    }
+    const link entry = entry_of(key, hash);
+    if (entry != null_link) return shown_value(shown_by(entry));
+    if constexpr (is_layered) return histories_->packed_value(key, v);
+    return std::nullopt;
+  }
   /// find_many() of the keys that have no entry.
   template <class Wanted>
   void find_many_packed(std::span<const std::string_view> keys, const version* at, std::size_t at_stride,
@@ -151,12 +152,12 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
   using reading_engine<Heads>::is_layered;
 
   // With a leased writer: so this is the current engine, and stays it (opened_store, E1).
-  version put(const writer& w, std::string_view key, std::string_view value);
-  version put(const writer& w, std::string_view key, const value_parts& value);
+  version put(const writer& w, std::string_view key, std::uint64_t hash, std::string_view value);
+  version put(const writer& w, std::string_view key, std::uint64_t hash, const value_parts& value);
   /// Empty, and nothing has changed, unless the key's newest record is as demanded. A key without an entry has no
   /// value.
   std::optional<version> put_if(const writer& w, std::string_view key, std::string_view value, newest_condition wanted);
-  std::optional<version> remove(const writer& w, std::string_view key);
+  std::optional<version> remove(const writer& w, std::string_view key, std::uint64_t hash);
   /// `todo`: at most one operation on each key, ascending by key.
   version apply(const writer& w, std::span<const batch::operation* const> todo);
   /// Whether the operation's condition, if it has one, holds: for good only while the gate is shut.
@@ -220,7 +221,8 @@ class [[gnu::visibility("hidden")]] engine : public reading_engine<Heads> {
   template <class Value>
   [[nodiscard, gnu::always_inline]] entered enter(const writer& w, const new_entry<Value>& what) const;
   template <class Value>
-  [[gnu::always_inline]] version put_value(const writer& w, std::string_view key, const Value& value);
+  [[gnu::always_inline]] version put_value(const writer& w, std::string_view key, std::uint64_t hash,
+                                           const Value& value);
   [[nodiscard, gnu::always_inline]] bool link_single(const writer& w, link entry, fresh_record fresh,
                                                      newest_condition wanted) const;
   [[gnu::always_inline]] version finish(const writer& w, fresh_record fresh);

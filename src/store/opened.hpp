@@ -2,7 +2,7 @@
 //
 //   opened_store& store = ...;
 //   const held_engine now = store.hold();              // the current engine, with a pin: for reading
-//   with_writer(store, [&](auto& engine, const writer& w) { return engine.put(w, key, value); });      // engine.hpp
+//   with_writer(store, [&](auto& engine, const writer& w) { return engine.put(w, key, hash, value); });  // engine.hpp
 //
 // An engine (engine.hpp) reads and writes one stack: a young generation over strata. Opening makes the first one. A
 // compaction of the open store makes another one, whose young generation is empty, and replaces the current one by it
@@ -43,6 +43,7 @@
 #include "icecore/store.hpp"
 #include "icecore/version_ranges.hpp"
 #include "index/arena.hpp"
+#include "index/lookup_place.hpp"
 #include "pool/pool_set.hpp"
 #include "store/beside/settled_point.hpp"
 #include "store/companion.hpp"
@@ -145,6 +146,7 @@ class [[gnu::visibility("hidden")]] opened_store {
   std::unique_ptr<writer_set> writers;
   std::unique_ptr<checked_values> checked;
   std::unique_ptr<tag_index> tags;
+  index::lookup_place lookups;  ///< of the current engine, mostly: for who has no pin and no writer yet
   /// What each engine is made with: as in the options of the opening.
   struct {
     std::uint64_t lookup_cache_bytes = 0;

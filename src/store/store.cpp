@@ -37,13 +37,29 @@ const detail::store_core& store::core() const { return opened().current(); }
 
 // ---- Writing ----
 
+namespace {
+
+/// The key's hash for the lookup cache, of which the line that a write needs is on its way: it comes while a writer is
+/// leased, whose locks would wait for it.
+std::uint64_t expected_by_writer(const detail::opened_store& store, std::string_view key) {
+  const std::uint64_t hash = index::lookup_cache::hash_of(key);
+  store.lookups.prefetch(hash);
+  return hash;
+}
+
+}  // namespace
+
 version store::insert(std::string_view key, std::string_view value) {
-  return with_writer(opened(), [&](auto& engine, const writer& w) { return engine.put(w, key, value); });
+  detail::opened_store& to = opened();
+  const std::uint64_t hash = expected_by_writer(to, key);
+  return with_writer(to, [&](auto& engine, const writer& w) { return engine.put(w, key, hash, value); });
 }
 version store::insert_parts(std::string_view key, std::span<const std::string_view> value) {
   const value_parts parts(value);
   if (parts.size() >= pool::written_value_size) {
-    return with_writer(opened(), [&](auto& engine, const writer& w) { return engine.put(w, key, parts); });
+    detail::opened_store& to = opened();
+    const std::uint64_t hash = expected_by_writer(to, key);
+    return with_writer(to, [&](auto& engine, const writer& w) { return engine.put(w, key, hash, parts); });
   }
   std::string joined;
   joined.reserve(parts.size());
@@ -51,7 +67,9 @@ version store::insert_parts(std::string_view key, std::span<const std::string_vi
   return insert(key, joined);
 }
 std::optional<version> store::remove(std::string_view key) {
-  return with_writer(opened(), [&](auto& engine, const writer& w) { return engine.remove(w, key); });
+  detail::opened_store& to = opened();
+  const std::uint64_t hash = expected_by_writer(to, key);
+  return with_writer(to, [&](auto& engine, const writer& w) { return engine.remove(w, key, hash); });
 }
 std::optional<version> store::insert_new(std::string_view key, std::string_view value) {
   return with_writer(opened(), [&](auto& engine, const writer& w) {
@@ -116,6 +134,13 @@ icecore::checkpoint store::checkpoint() const {
 
 namespace {
 
+/// The same for a find, whose pin is counted meanwhile.
+std::uint64_t expected_by_reader(const detail::opened_store& store, std::string_view key) {
+  const std::uint64_t hash = index::lookup_cache::hash_of(key);
+  store.lookups.prefetch_for_reading(hash);
+  return hash;
+}
+
 std::optional<value> held(const std::optional<std::string_view>& found, held_engine by) {
   if (!found) return std::nullopt;
   return std::optional<value>(std::in_place, *found, std::move(by).holds());
@@ -126,15 +151,19 @@ std::optional<value> held(const std::optional<std::string_view>& found, held_eng
 pin store::hold() const { return opened().take_pin(); }
 
 std::optional<value> store::find(std::string_view key) const {
-  held_engine c = opened().hold();
+  const detail::opened_store& in = opened();
+  const std::uint64_t hash = expected_by_reader(in, key);
+  held_engine c = in.hold();
   c->check_usable();
-  const auto found = with_engine(*c, [&](const auto& engine) { return engine.find(key); });
+  const auto found = with_engine(*c, [&](const auto& engine) { return engine.find(key, hash); });
   return held(found, std::move(c));
 }
 
 std::optional<value> store::find(std::string_view key, version at) const {
-  held_engine c = opened().hold_for([&](const auto& core) { core.check_readable(at); });
-  const auto found = with_engine(*c, [&](const auto& engine) { return engine.find(key, at); });
+  const detail::opened_store& in = opened();
+  const std::uint64_t hash = expected_by_reader(in, key);
+  held_engine c = in.hold_for([&](const auto& core) { core.check_readable(at); });
+  const auto found = with_engine(*c, [&](const auto& engine) { return engine.find(key, hash, at); });
   return held(found, std::move(c));
 }
 

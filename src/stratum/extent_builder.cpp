@@ -71,12 +71,12 @@ bool extent_builder::add(std::string_view key, const packed_record& record) {
   if (end_ + block + second_block + fence_.size_with(separators) > to_.size()) return false;
   if (fence_.separators_size() + separators > UINT32_MAX) return false;  // their ends have 32 bits
 
-  if (!block_.empty() && (block_.size() + more > block_limit() || !block_.has_room())) {
+  if (!block_.empty() && is_full_for(more)) {
     if (known_key && block_.keys() > 1) {
       block_.move_last_key(carried_);  // X2
       write_block();
       std::swap(block_, carried_);
-      if (block_.size() + more > block_limit() || !block_.has_room()) write_block();
+      if (is_full_for(more)) write_block();
     } else {
       write_block();
     }
@@ -99,6 +99,12 @@ void extent_builder::count(std::string_view key, const packed_record& record, bo
   header_.removals += record.is_removal() ? 1 : 0;
   header_.least = std::min(header_.least, record.stamped);
   header_.greatest = std::max(header_.greatest, record.stamped);
+}
+
+bool extent_builder::is_full_for(std::uint64_t more) const noexcept {
+  if (!block_.has_room()) return true;
+  const std::uint64_t limit = block_limit();
+  return block_.size() + more > limit && block_.exact_size() + more > limit;  // the second one may cost more
 }
 
 std::uint64_t extent_builder::block_limit() const noexcept {

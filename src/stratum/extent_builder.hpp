@@ -57,6 +57,8 @@ class extent_builder {
   /// Whether the record is of the key of the one before. errc::invalid_argument if it must not follow that one.
   [[nodiscard]] bool goes_on_with_last_key(std::string_view key, const packed_record& record) const;
   void write_block();
+  /// Whether a record that takes so many bytes more begins another block.
+  [[nodiscard]] bool is_full_for(std::uint64_t more) const noexcept;
   /// Bytes of the block that is being filled, at most, but for a record that is longer.
   [[nodiscard]] std::uint64_t block_limit() const noexcept;
   void count(std::string_view key, const packed_record& record, bool known_key);

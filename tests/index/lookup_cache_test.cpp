@@ -123,10 +123,25 @@ TEST(lookup_cache, takes_no_memory_if_none_is_allowed_and_knows_nothing_then) {
   for (const std::uint64_t bytes : {std::uint64_t{0}, page_bytes - 1}) {
     lookup_cache cache(bytes, false);
     cache.put(hash_of(1), entry_of(1));
-    cache.prefetch(hash_of(1));
+    cache.prefetch_for_reading(hash_of(1));
     EXPECT_EQ(cache.candidate(hash_of(1)), null_link);
     EXPECT_EQ(cache.bytes(), 0U);
   }
+}
+
+TEST(lookup_cache, tells_where_its_lines_are_when_it_is_made_and_when_it_has_grown) {
+  lookup_place place;
+  lookup_cache cache(std::uint64_t{1} << 20, false, &place);
+  const auto address_of = [&](std::uint64_t hash) { return reinterpret_cast<std::uintptr_t>(place.line_of(hash)); };
+  const std::uintptr_t begin = address_of(0);
+  EXPECT_NE(begin, 0U);
+  EXPECT_EQ(address_of(7), begin);
+  EXPECT_EQ(address_of(8), begin + 64);
+  EXPECT_EQ(address_of(~std::uint64_t{0}), begin + cache.bytes() - 64);
+  const std::uint64_t small = cache.bytes();
+  for (std::uint64_t i = 0; cache.bytes() == small; ++i) cache.put(hash_of(i), entry_of(i));
+  EXPECT_EQ(address_of(0), begin);
+  EXPECT_EQ(address_of(~std::uint64_t{0}), begin + cache.bytes() - 64);
 }
 
 TEST(lookup_cache, where_there_are_no_addresses_for_it_there_is_none) {

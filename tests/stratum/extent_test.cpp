@@ -221,7 +221,7 @@ TEST(ExtentBuilder, blocks_of_a_page_end_where_pages_end) {
     while (model.size() < 3'000)
       model[random_bytes(random, 8)] = {{1 + random() % 1'000, random_bytes(random, value_size)}};
     const auto blocks = blocks_in_pages(pack_as(form::in_pages, model, block_bytes_usual));
-    ASSERT_GT(blocks.size(), 8);
+    ASSERT_GE(blocks.size(), 8);
     for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {
       EXPECT_EQ(blocks[i].second % page, 0) << value_size << ", block " << i;
       EXPECT_LE(blocks[i].second - blocks[i].first, page) << value_size << ", block " << i;
@@ -255,9 +255,14 @@ TEST(ExtentBuilder, pages_cost_little) {
   histories_model model;
   std::mt19937_64 random(3);
   while (model.size() < 20'000) model[random_bytes(random, 8)] = {{1 + random() % 1'000, random_bytes(random, 8)}};
-  EXPECT_LT(pack_as(form::in_pages, model, block_bytes_usual).bytes.size(), pack(model).bytes.size() * 1.01);
+  const auto costs_little = [&] {
+    const std::size_t in_pages = pack_as(form::in_pages, model, block_bytes_usual).bytes.size();
+    const std::size_t anywhere = pack(model).bytes.size();
+    EXPECT_LT(in_pages, anywhere + anywhere / 100);
+  };
+  costs_little();
   for (auto& [key, history] : model) history.front().second = random_bytes(random, 1'500);
-  EXPECT_LT(pack_as(form::in_pages, model, block_bytes_usual).bytes.size(), pack(model).bytes.size() * 1.01);
+  costs_little();
 }
 
 TEST(ExtentBuilder, a_block_has_room_for_its_separator_even_if_that_is_longer_than_all_later_keys) {

@@ -228,19 +228,20 @@ class copier {
   }
 
   void write(opened_store& to, const copied_record& c) const {
-    const auto remove = [&to](std::string_view key) {
-      return with_writer(to, [&](auto& engine, const writer& w) { return engine.remove(w, key); }).has_value();
+    const std::string_view key = key_of(c.from == null_link ? entries_[c.entry_number] : c.from);
+    const std::uint64_t hash = index::lookup_cache::hash_of(key);
+    const auto remove = [&] {
+      return with_writer(to, [&](auto& engine, const writer& w) { return engine.remove(w, key, hash); }).has_value();
     };
     if (c.from == null_link) {
-      remove(key_of(entries_[c.entry_number]));
+      remove();
       return;
     }
     ++report_->records;
-    const std::string_view key = key_of(c.from);
     if (!is_removal(c.from)) {
       const std::string_view value = is_packed(c.from) ? packed_->value(c.from) : from_->histories().at(c.from).value();
-      with_writer(to, [&](auto& engine, const writer& w) { static_cast<void>(engine.put(w, key, value)); });
-    } else if (!remove(key)) {
+      with_writer(to, [&](auto& engine, const writer& w) { static_cast<void>(engine.put(w, key, hash, value)); });
+    } else if (!remove()) {
       batch one;  // batches record removals of absent keys too
       one.remove(key);
       static_cast<void>(apply(to, one));

@@ -145,7 +145,8 @@ store_parts parts_in(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   parts.writers = opened.writers.get();
   parts.checked = opened.checked.get();
   parts.tags = opened.tags.get();
-  parts.lookups = std::make_unique<index::lookup_cache>(opening.lookup_cache_bytes, opening.huge_pages);
+  parts.lookups =
+      std::make_unique<index::lookup_cache>(opening.lookup_cache_bytes, opening.huge_pages, &opened.lookups);
   return parts;
 }
 

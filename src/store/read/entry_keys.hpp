@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/key_head.hpp"
 #include "history/heads/history_base.hpp"
 #include "index/index.hpp"
 #include "pool/file/persist.hpp"
@@ -30,7 +31,7 @@ class entry_keys : public index::key_source {
   [[nodiscard]] bool is_of(link entry, std::string_view key) const noexcept {
     // the entry's header says where the key is: as often in the next line as in this one
     __builtin_prefetch(space_.at(entry) + format::cache_line_size);
-    return space_.record_at(entry).key() == key;
+    return key_equal(space_.record_at(entry).key(), key);
   }
 
  protected:

@@ -291,7 +291,9 @@ bool item_range::at_end() const noexcept {
 // ---- Snapshot ----
 
 std::optional<std::string_view> snapshot::find(std::string_view key) const& {
-  return detail::with_engine(detail::usable_core(holds_), [&](const auto& engine) { return engine.find(key, at_); });
+  const std::uint64_t hash = index::lookup_cache::hash_of(key);
+  return detail::with_engine(detail::usable_core(holds_),
+                             [&](const auto& engine) { return engine.find(key, hash, at_); });
 }
 
 std::optional<value> snapshot::find(std::string_view key) const&& {

@@ -71,7 +71,7 @@ void opened_store::follow() {
   backoff wait;
   for (unsigned rounds = 1; followed_.load(std::memory_order_relaxed) != writers->generation(); ++rounds) {
     store_parts parts = current().parts_of_next();
-    parts.lookups = std::make_unique<index::lookup_cache>(as_asked.lookup_cache_bytes, as_asked.huge_pages);
+    parts.lookups = std::make_unique<index::lookup_cache>(as_asked.lookup_cache_bytes, as_asked.huge_pages, &lookups);
     if (take_generation(*this, parts)) {
       // acquire: with what this process's threads did in engines that end now. Who changed the generation has seen
       // their leases end (E1), so this thread would, too; but a thread sanitizer does not see what another process

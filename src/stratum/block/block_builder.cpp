@@ -141,6 +141,17 @@ block_header block_builder::plan() const noexcept {
   return h;
 }
 
+std::uint64_t block_builder::exact_size() const noexcept {
+  const block_header h = plan();
+  if ((h.flags & block_flags::aligned) == 0) return h.size;
+  std::uint64_t at = h.rows_at;
+  for (std::size_t r = 0; r < records_.size(); ++r) {
+    at += h.version_bytes;
+    if (records_[r].kind != packed_kind::removal) at = rounded(at + h.size_bytes, 8) + value(r).size();
+  }
+  return rounded(at + block_padding, block_alignment);
+}
+
 std::uint64_t block_builder::write(std::byte* to, std::uint32_t seed, std::optional<std::uint64_t> in_page) const {
   block_header h = plan();
   const auto has = [&h](std::uint8_t flag) { return (h.flags & flag) != 0; };

@@ -34,6 +34,8 @@ class block_builder {
 
   /// Bytes of the block as it is, or some more if values are aligned; a multiple of 64.
   [[nodiscard]] std::uint64_t size() const noexcept { return plan().size; }
+  /// Bytes of the block as it is. Cost: O(records) if values are aligned.
+  [[nodiscard]] std::uint64_t exact_size() const noexcept;
   /// A block that ends so near to the end of a page of media is filled up to it: 6 % of a page.
   static constexpr std::uint64_t filling_max = 256;
   /// Writes the block to `to`, which has size() bytes, and filling_max more; returns how many it takes. `seed` is that

@@ -10,7 +10,10 @@ namespace icecore::testing {
 
 /// The record that shows the key now; null_link if none does.
 [[nodiscard]] inline link shown_record(const store& s, std::string_view key) {
-  return detail::with_engine(s.core(), [&](const auto& engine) { return engine.visible_latest(key); });
+  return detail::with_engine(s.core(), [&](const auto& engine) {
+    const link stands = engine.standing_for(key);
+    return stands == null_link ? null_link : engine.entry_visible_at(stands, engine.newest_shown());
+  });
 }
 
 /// Precondition: the store has the persistent index, and was opened with it.

@@ -338,8 +338,8 @@ class live_packing final : packing {
     parts.index_memory = arena != 0 ? shared_index_memory(arena)
                                     : std::make_shared<index::arena>(index::arena_options{
                                           .huge_pages = huge_pages, .size_max_bytes = 2 * pools_->capacity()});
-    parts.lookups =
-        std::make_unique<index::lookup_cache>(store_->as_asked.lookup_cache_bytes, store_->as_asked.huge_pages);
+    parts.lookups = std::make_unique<index::lookup_cache>(store_->as_asked.lookup_cache_bytes,
+                                                          store_->as_asked.huge_pages, &store_->lookups);
     return parts;
   }
 

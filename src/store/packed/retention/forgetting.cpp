@@ -232,7 +232,8 @@ forget_report store_core::forget(const forget_request& what) {
   const auto known = known_keys(*this, what);
   report.keys = known.size();
   for (const std::string& key : known) {
-    with_writer(*opened_, [&](auto& engine, const writer& w) { static_cast<void>(engine.remove(w, key)); });
+    const std::uint64_t hash = index::lookup_cache::hash_of(key);
+    with_writer(*opened_, [&](auto& engine, const writer& w) { static_cast<void>(engine.remove(w, key, hash)); });
   }
   if (!what.tag) return report;
   const std::string note = forget_tag_note(report.keys, what.note);
