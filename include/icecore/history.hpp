@@ -35,12 +35,19 @@ class key_history : public std::ranges::view_interface<key_history> {
 
     [[nodiscard]] const change& operator*() const noexcept { return *now_; }
     [[nodiscard]] const change* operator->() const noexcept { return now_; }
+    /// If it throws, the iterator stays where it is, and is not at the end.
     iterator& operator++() {
-      if (++now_ == end_) *this = history_->go_on();
+      if (now_ + 1 != end_) {
+        ++now_;
+      } else {
+        *this = history_->go_on();
+      }
       return *this;
     }
     void operator++(int) { ++*this; }
     friend bool operator==(const iterator& it, std::default_sentinel_t) noexcept { return it.now_ == it.end_; }
+    /// The same place in a copy of the history, made since this iterator last moved: for who looks ahead.
+    [[nodiscard]] iterator in(key_history& copy) const noexcept;
 
    private:
     friend key_history;
@@ -48,7 +55,7 @@ class key_history : public std::ranges::view_interface<key_history> {
         : history_(of), now_(read.data()), end_(read.data() + read.size()) {}
 
     key_history* history_;
-    const change* now_;  // in key_history::read_; end_ behind the last change
+    const change* now_;  // one_, or in several_; end_ is behind the last change
     const change* end_;
   };
 
@@ -66,21 +73,29 @@ class key_history : public std::ranges::view_interface<key_history> {
  private:
   [[nodiscard]] iterator go_on();  // behind what was read
   template <class Engine>
-  [[gnu::visibility("hidden")]] iterator read(const Engine& engine);
+  [[gnu::visibility("hidden")]] iterator read(const Engine& engine, std::uint64_t from);
   template <class Engine>
-  [[nodiscard, gnu::visibility("hidden")]] bool show(const Engine& engine);
+  [[nodiscard, gnu::visibility("hidden")]] std::uint64_t show(const Engine& engine, std::uint64_t from, change& to);
   template <class Engine>
-  [[gnu::visibility("hidden")]] std::size_t read_ahead(const Engine& engine);
+  [[gnu::visibility("hidden")]] change* read_ahead(const Engine& engine, change* to, const change* end);
 
   [[nodiscard]] std::vector<change> collect();
 
   pin holds_;
   std::string key_;
   icecore::version up_to_;
-  std::uint64_t record_ = 0;      // link to the last record that was read; 0 at the end
-  bool record_is_next_ = false;   // read_ is a removal on top of it, which need not be read
-  std::vector<change> read_{{}};  // what iterators show: a change, and of a long history, packed, those behind it
-  std::size_t times_read_ = 0;    // since begin()
+  std::uint64_t record_ = 0;     // link to the last record that was read; 0 at the end
+  bool record_is_next_ = false;  // what is shown is a removal on top of it, which need not be read
+  std::size_t packed_read_ = 0;  // how often read() was called for a packed record, since begin()
+  change one_{};                 // what iterators show, one change after the other
+  std::vector<change> several_;  // or, of a long history that is packed, one and those behind it
 };
+
+inline key_history::iterator key_history::iterator::in(key_history& copy) const noexcept {
+  if (now_ == end_) return {&copy, {}};
+  if (now_ == &history_->one_) return {&copy, {&copy.one_, 1}};
+  const auto told = static_cast<std::size_t>(now_ - history_->several_.data());
+  return {&copy, {copy.several_.data() + told, static_cast<std::size_t>(end_ - now_)}};
+}
 
 }  // namespace icecore

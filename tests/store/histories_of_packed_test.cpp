@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "icecore/icecore.hpp"
+#include "support/expect.hpp"
 #include "support/scratch.hpp"
 
 namespace icecore::testing {
@@ -109,6 +110,54 @@ TEST_P(HistoriesOfPacked, can_be_begun_again_anywhere) {
     for (std::size_t n = 0; n < steps && at != history.end(); ++n, ++at, ++expected) {
       ASSERT_EQ((*at).version, expected->at) << n;
     }
+  }
+}
+
+TEST_P(HistoriesOfPacked, are_looked_ahead_in_by_copies) {
+  store s(folder_ / "packed.ice");
+  write(s, 0, 700);
+  compaction_options how;
+  how.compression = GetParam();
+  ASSERT_TRUE(s.compact(how).packed);
+  write(s, 0, 5);
+  const model_history& history = model_[0];
+  key_history past = s.history("key 0");
+  std::size_t left = history.size();
+  for (auto i = past.begin(); i != past.end(); ++i, --left) {
+    key_history copy = past;
+    std::size_t ahead = left;
+    for (auto j = i.in(copy); j != copy.end(); ++j, --ahead) {
+      ASSERT_GT(ahead, 0U);
+      const model_change& expected = history[ahead - 1];
+      ASSERT_EQ(j->version, expected.at);
+      ASSERT_EQ(j->value, expected.value);
+      if (left - ahead == 40) break;
+    }
+    ASSERT_EQ(ahead, left > 40 ? left - 40 : 0) << left;
+    ASSERT_EQ(i->version, history[left - 1].at);
+  }
+  ASSERT_EQ(left, 0U);
+}
+
+TEST_P(HistoriesOfPacked, that_cannot_be_read_on_are_not_at_their_end) {
+  store s(folder_ / "packed.ice");
+  compaction_options how;
+  how.compression = GetParam();
+  for (const char* const value : {"a", "b", "c"}) {
+    s.insert("key", value);
+    s.tag();
+    if (*value == 'b') {
+      ASSERT_TRUE(s.compact(how).packed);
+    }
+  }
+  key_history past = s.history("key");
+  auto i = past.begin();
+  s.close();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    expect_error(errc::closed, "closed", [&] { ++i; });
+    ASSERT_NE(i, past.end());
+    EXPECT_EQ(i->version, 3U);
+    EXPECT_EQ(i->value, "c");
   }
 }
 

@@ -25,7 +25,7 @@ record find(key_history& records, const history_place& place) {
   while (r != std::default_sentinel && r->version > place.at) ++r;
   if (r == std::default_sentinel || r->version != place.at) return r;
   key_history ahead = records;  // a copy from here: begin() would see later writes
-  for (std::uint64_t of_version = count_not_newer(record(&ahead)); of_version > place.not_newer; --of_version) ++r;
+  for (std::uint64_t of_version = count_not_newer(r.in(ahead)); of_version > place.not_newer; --of_version) ++r;
   return r;
 }
 

@@ -363,7 +363,7 @@ key_history::iterator key_history::begin() & {
   const auto& core = detail::usable_core(holds_);
   record_ = null_link;
   record_is_next_ = false;
-  times_read_ = 0;
+  packed_read_ = 0;
   return detail::with_engine(core, [&](const auto& engine) -> iterator {
     const link entry = engine.standing_for(key_);
     if (entry == null_link) return {this, {}};
@@ -372,109 +372,112 @@ key_history::iterator key_history::begin() & {
     if (const version removed = histories.removal_after_first(entry, up_to_); removed != 0) {
       record_ = entry;
       record_is_next_ = true;
-      read_.front() = {removed, std::nullopt};
-      return {this, {read_.data(), 1}};
+      one_ = {removed, std::nullopt};
+      return {this, {&one_, 1}};
     }
-    record_ = up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_);
-    return read(engine);
+    return read(engine, up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_));
   });
 }
 
 key_history::iterator key_history::go_on() {
   const auto& core = detail::usable_core(holds_);
   return detail::with_engine(core, [&](const auto& engine) {
-    if (!std::exchange(record_is_next_, false) && record_ != null_link) {
-      record_ = engine.histories().older(record_);
-    }
-    return read(engine);
+    const bool is_read = !record_is_next_ && record_ != null_link;
+    const iterator next = read(engine, is_read ? engine.histories().older(record_) : record_);
+    record_is_next_ = false;
+    return next;
   });
 }
 
-/// The change that begins at record_, and what is read with it.
+/// The change that begins at the record `from`, and of a long history that is packed those behind it. If it throws,
+/// what was read before stays.
 template <class Engine>
-key_history::iterator key_history::read(const Engine& engine) {
-  if (!show(engine)) return {this, {}};
-  const std::size_t behind = read_ahead(engine);
-  return {this, {read_.data(), 1 + behind}};
+key_history::iterator key_history::read(const Engine& engine, link from) {
+  if constexpr (Engine::is_layered) {
+    constexpr std::size_t short_ones = 4;  // those who read few changes read none in vain
+    constexpr std::size_t at_least = 16;
+    constexpr std::size_t at_most = 256;
+    if (detail::is_packed(from) && ++packed_read_ > short_ones) {
+      const std::size_t ahead = std::min(at_most, at_least << std::min<std::size_t>(packed_read_ - short_ones - 1, 4));
+      std::vector<change> larger;
+      // two sizes, since a vector fills all of it
+      if (several_.size() <= ahead) larger.resize(1 + (ahead == at_least ? at_least : at_most));
+      change* const first = larger.empty() ? several_.data() : larger.data();
+      record_ = show(engine, from, *first);
+      if (record_ == null_link) return {this, {}};
+      if (!larger.empty()) several_ = std::move(larger);
+      return {this, {first, read_ahead(engine, first + 1, first + 1 + ahead)}};
+    }
+  }
+  record_ = show(engine, from, one_);
+  if (record_ == null_link) return {this, {}};
+  return {this, {&one_, 1}};
 }
 
-/// Makes the record at record_ the first change that was read; false if there is none. Skips removals of absent keys,
-/// which batches may record.
+/// Tells the change that the record `from` or one behind it shows, and returns that record; null_link if none does.
+/// Skips removals of absent keys, which batches may record.
 template <class Engine>
-bool key_history::show(const Engine& engine) {
+link key_history::show(const Engine& engine, link from, change& to) {
   const auto& histories = engine.histories();
-  for (; record_ != null_link; record_ = histories.older(record_)) {
-    histories.verify_checksum(record_);
-    const bool is_removal = histories.is_removal(record_);
+  for (; from != null_link; from = histories.older(from)) {
+    histories.verify_checksum(from);
+    const bool is_removal = histories.is_removal(from);
     if (is_removal) {
-      const link before = histories.older(record_);
+      const link before = histories.older(from);
       if (before == null_link) continue;
       histories.verify_checksum(before);
       if (histories.is_removal(before)) continue;
     }
-    change& first = read_.front();
-    first.version = histories.stamp_of(record_);
-    histories.persist_before_return(record_);
-    first.value.reset();
-    if (!is_removal) first.value = engine.value_of(record_);
-    return true;
+    const version stamped = histories.stamp_of(from);
+    histories.persist_before_return(from);
+    if (is_removal) {
+      to = {stamped, std::nullopt};
+    } else {
+      to = {stamped, engine.value_of(from)};
+    }
+    return from;
   }
-  return false;
+  return null_link;
 }
 
-/// Of a long history that is packed: reads the changes behind the first one, as far as its block has them, and says how
-/// many these are. Stops before a removal that ends the block: what lies behind tells whether it shows.
+/// Tells the changes behind the one at record_, which is packed, as far as its block has them, and returns where the
+/// last one ends. Stops before a removal that ends the block: what lies behind tells whether it shows.
 template <class Engine>
-std::size_t key_history::read_ahead(const Engine& engine) {
-  if constexpr (!Engine::is_layered) {
-    return 0;
-  } else {
-    constexpr std::size_t short_ones = 4;  // those who read few changes read none in vain
-    constexpr std::size_t at_least = 16;
-    constexpr std::size_t at_most = 256;
-    if (!detail::is_packed(record_) || ++times_read_ <= short_ones) return 0;
-    const std::size_t enough = std::min(at_most, at_least << std::min<std::size_t>(times_read_ - short_ones - 1, 4));
-    if (read_.size() <= enough)
-      read_.resize(1 + (enough == at_least ? at_least : at_most));  // two sizes: each is filled
-    stratum::record_place last = detail::place_of(record_);
-    change* const first = read_.data() + 1;
-    change* to = first;
-    const change* const end = to + enough;
-    version removed = 0;  // a removal, which shows on top of a value only
-    std::uint64_t removal_row = 0;
-    for (auto rows = engine.histories().packed().rows_after(last); to != end;) {
-      if (removed == 0) {
-        const bool some =
-            rows.take_values(static_cast<std::size_t>(end - to), [&](version stamped, std::string_view v) {
-              to->version = stamped;
-              to->value.emplace(v);
-              ++to;
-            });
-        if (some) last.in.row = rows.row();
-        if (to == end) break;
-      }
-      if (!rows.next()) break;
-      if (rows.is_removal()) [[unlikely]] {
-        if (removed != 0) last.in.row = removal_row;
-        removed = rows.stamped();
-        removal_row = rows.row();
-        continue;
-      }
-      if (removed != 0) [[unlikely]] {
-        last.in.row = removal_row;
-        *to = {std::exchange(removed, 0), std::nullopt};
-        if (++to == end) break;
-      }
-      if (rows.is_elsewhere()) [[unlikely]]
-        break;
-      to->version = rows.stamped();
-      to->value.emplace(rows.value());
-      ++to;
-      last.in.row = rows.row();
+change* key_history::read_ahead(const Engine& engine, change* to, const change* end) {
+  stratum::record_place last = detail::place_of(record_);
+  version removed = 0;  // a removal, which shows on top of a value only
+  std::uint64_t removal_row = 0;
+  for (auto rows = engine.histories().packed().rows_after(last); to != end;) {
+    if (removed == 0) {
+      const bool some = rows.take_values(static_cast<std::size_t>(end - to), [&](version stamped, std::string_view v) {
+        to->version = stamped;
+        to->value.emplace(v);
+        ++to;
+      });
+      if (some) last.in.row = rows.row();
+      if (to == end) break;
     }
-    record_ = detail::packed_link(last);
-    return static_cast<std::size_t>(to - first);
+    if (!rows.next()) break;
+    if (rows.is_removal()) [[unlikely]] {
+      if (removed != 0) last.in.row = removal_row;
+      removed = rows.stamped();
+      removal_row = rows.row();
+      continue;
+    }
+    if (removed != 0) [[unlikely]] {
+      last.in.row = removal_row;
+      *to = {std::exchange(removed, 0), std::nullopt};
+      if (++to == end) break;
+    }
+    if (rows.is_elsewhere()) [[unlikely]]
+      break;
+    to->version = rows.stamped();
+    to->value.emplace(rows.value());
+    ++to;
+    last.in.row = rows.row();
   }
+  record_ = detail::packed_link(last);
+  return to;
 }
 
 std::vector<change> key_history::collect() {
