@@ -94,8 +94,6 @@ class AskedCompactionKills : public AskedCompaction {
     again.close();
     EXPECT_TRUE(verify_file(path_).ok());
   }
-
-  const deadline soon_{"who asks for a compaction", 150s};
 };
 
 TEST_P(AskedCompactionKills, opener_at_each_flush_and_the_asker_learns_of_it) {

@@ -42,8 +42,6 @@ compaction_answerer::~compaction_answerer() {
   end();
   looks_.reset();
   if (thread_.joinable()) thread_.join();
-  // For requests that nobody has looked at, and that come now. release: behind all answers
-  request_->served.store(service::ended, std::memory_order_release);
 }
 
 bool compaction_answerer::is_asked() const noexcept {

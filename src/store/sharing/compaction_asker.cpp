@@ -55,11 +55,9 @@ compaction_request& compaction_asker::request() const noexcept { return store_->
 
 /// Whether no request is answered any more: that stays so.
 bool compaction_asker::is_opener_gone() const noexcept {
-  // acquire: what was answered before the service ended is seen behind it
-  const service served = request().served.load(std::memory_order_acquire);
-  return served == service::ended || served == service::no_thread || store_->pool->persist().poisoned() ||
-         // relaxed: the service has ended before, or never began
-         store_->shared->is.load(std::memory_order_relaxed) == shared_state::phase::closed ||
+  // acquire: what was answered before the store was closed is seen behind it. relaxed: no data depends on it
+  return store_->shared->is.load(std::memory_order_acquire) == shared_state::phase::closed ||
+         request().served.load(std::memory_order_relaxed) == service::no_thread || store_->pool->persist().poisoned() ||
          !store_->memory->is_held(writer_set::first_process);
 }
 
@@ -69,10 +67,9 @@ void compaction_asker::raise_closed() const {
 }
 
 void compaction_asker::raise_gone() const {
-  store_->check_usable();                                                   // poisoned, closed
-  const service served = request().served.load(std::memory_order_relaxed);  // relaxed: no data depends on it
-  if (served == service::ended) raise_closed();
-  if (served == service::no_thread) {
+  store_->check_usable();  // poisoned, closed
+  // relaxed: no data depends on it
+  if (request().served.load(std::memory_order_relaxed) == service::no_thread) {
     raise(
         errc::io,
         "{}: this process is attached to the store, and the process that opened it could make no thread to pack it for "
@@ -80,7 +77,7 @@ void compaction_asker::raise_gone() const {
         store_->pool->file().path().native());
   }
   store_->hold()->check_first();  // it has ended
-  raise_closed();
+  raise_closed();                 // not reached, since this process is attached
 }
 
 /// Returns when the request of this number has an answer.

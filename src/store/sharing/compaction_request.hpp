@@ -38,9 +38,8 @@ struct compaction_request {
   /// Whether the opener answers.
   enum class service : std::uint32_t {
     not_yet,    ///< it is still opening the store
-    there,      ///< as long as it lives
+    there,      ///< as long as it lives, and has the store open
     no_thread,  ///< it could make none
-    ended,      ///< it closes the store
   };
   enum class outcome : std::uint32_t {
     done,

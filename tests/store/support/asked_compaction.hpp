@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
 #include "icecore/icecore.hpp"
 #include "store/core.hpp"
+#include "support/process.hpp"
 #include "support/shared_store.hpp"
 
 namespace icecore::testing {
@@ -41,6 +43,7 @@ class AskedCompaction : public SharedStore {
   /// The number of the newest request.
   [[nodiscard]] static std::uint64_t asked(const store& s) { return s.core().shared().compaction.asked; }
 
+  const deadline soon_{"who asks for a compaction", std::chrono::seconds(120)};
   const shared<signals> log_;
 };
 
