@@ -86,9 +86,12 @@ struct compaction_options {
   icecore::compression compression = icecore::compression::none;
   int compression_level = 3;  ///< from compression_level_min to compression_level_max
   /// The calling thread calls this about ten times a second while the records are packed, and once at their end; not
-  /// while writers are stopped at the end of a compaction of an open store, so it may write there.
+  /// while writers are stopped at the end of a compaction of an open store, so it may write there. What it throws ends
+  /// the compaction, and compact() throws it. In a process that is attached to the store it is called when the process
+  /// that packs has come so far, and at the end when that one is done: what it throws then changes nothing any more.
   progress_function on_progress = {};
-  /// Only store::compact(). Then what is written meanwhile is packed at the end, while writers wait.
+  /// Only store::compact() of the process that opened the store. Then what is written meanwhile is packed at the end,
+  /// while writers wait.
   const compaction_together* together = nullptr;
 };
 

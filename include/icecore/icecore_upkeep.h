@@ -146,7 +146,8 @@ void icecore_compaction_options_init(icecore_compaction_options* how, size_t str
 int icecore_compact(const char* path, const icecore_options* options, const icecore_compaction_options* how,
                     icecore_compaction_report* report);
 /* The same for a store that this process has open, while threads go on to read and write: store.hpp says what stays
- * valid, and when space is given back. ICECORE_INVALID_ARGUMENT in a process that is attached. */
+ * valid, and when space is given back. A process that is attached has it done by the one that opened the store:
+ * ICECORE_INVALID_ARGUMENT if that one has ended, ICECORE_CLOSED if it closes the store meanwhile. */
 int icecore_compact_open(icecore_store* store, const icecore_compaction_options* how,
                          icecore_compaction_report* report);
 /* Automatic compaction (icecore_options.compaction) rests until it is resumed. ICECORE_READ_ONLY;

@@ -142,9 +142,9 @@ struct options {
   /// removes it. The path must be on a memory file system such as /dev/shm and must not exist yet. All processes belong
   /// to one user: attaching through a file that another user owns or may write is errc::permission.
   /// Attached processes read, write, tag, sync(), make a checkpoint(), set the retention, forget(), verify() and ask
-  /// for stats() without the help of the process that opened the store. Only the opener can compact(), lose(),
-  /// expire(), and, but under operation durability, start queries and feeds. Attached processes release the store
-  /// before the opener closes it; their later operations throw errc::closed. While the store is shared, its pool can
+  /// for stats() without the help of the process that opened the store, and compact() with its help. Only the opener
+  /// can lose(), expire(), and, but under operation durability, start queries and feeds. Attached processes release the
+  /// store before the opener closes it; their later operations throw errc::closed. While it is shared, its pool can
   /// grow to 1 TiB, or to its size at opening plus 1 GiB if that is more. If one of the processes is killed, even
   /// during a write, the others go on if the index is the persistent one; if the opener was killed, they go on without
   /// what only the opener can do. With the other indexes, and once the open store was packed, they get errc::poisoned

@@ -346,12 +346,14 @@ class store {
   /// valid, and keep the space that they may look at: it is given back by the next call after they have ended, or by
   /// the next opening. All up to the report's `up_to` is durable, as after sync(). With the index `persistent` the
   /// young generation then has an index in memory until the store is opened again. One call at a time; others wait.
-  /// In a store that processes share: for the process that opened it (errc::invalid_argument in others); all others go
-  /// on as its threads do. Functions that it calls cannot call it again: errc::invalid_argument.
+  /// In a store that processes share, the process that opened it packs, and all others go on as its threads do. One
+  /// that is attached asks it (within 50 ms), and waits for its report or error. compaction_options::threads are the
+  /// opener's, `together` is refused. errc::closed if the opener closes the store meanwhile, errc::invalid_argument if
+  /// it has ended. Functions that compact() calls cannot call it again: errc::invalid_argument.
   compaction_report compact(const compaction_options& how = {});
   /// Automatic compaction (options::compaction) rests until it is resumed: at once, or when the extent that is being
-  /// made is written. Nothing happens if the store has none. errc::read_only; errc::invalid_argument in a process that
-  /// is attached: it is paused where the store was opened.
+  /// made is written. Nothing happens if the store has none. compact() waits for one that rests amid its work.
+  /// errc::read_only; errc::invalid_argument in a process that is attached: it is paused where the store was opened.
   void pause_compaction();
   void resume_compaction();
 

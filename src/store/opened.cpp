@@ -8,6 +8,8 @@
 #include "pool/manifest/manifest.hpp"
 #include "store/core.hpp"
 #include "store/packed/retention/forgetting.hpp"
+#include "store/sharing/compaction_answerer.hpp"
+#include "store/sharing/compaction_asker.hpp"
 #include "store/sharing/generations.hpp"
 
 namespace icecore::detail {
@@ -15,8 +17,7 @@ namespace icecore::detail {
 opened_store::opened_store() = default;
 
 opened_store::~opened_store() {
-  following_in_background_.reset();
-  automatic.reset();
+  end_threads();
   if (last_ != nullptr) last_->close_in_destructor();
   settled.reset();
   companion.reset();
@@ -41,9 +42,16 @@ void opened_store::begin(std::unique_ptr<store_core> first) {
   current_.store(last_.get(), std::memory_order_release);  // release: pairs with current()
 }
 
-void opened_store::close() {
+/// Compactions of this process. One may wait for the other, so both are told before either is waited for.
+void opened_store::end_threads() {
   following_in_background_.reset();
+  if (answers != nullptr) answers->end();
   automatic.reset();
+  answers.reset();
+}
+
+void opened_store::close() {
+  end_threads();
   last_->close();
 }
 

@@ -56,6 +56,8 @@
 
 namespace icecore::detail {
 
+class compaction_answerer;
+class compaction_asker;
 class forgotten_keys;
 class pace;
 class store_core;
@@ -86,9 +88,9 @@ class [[gnu::visibility("hidden")]] opened_store {
 
   /// Opening is complete: the first engine.
   void begin(std::unique_ptr<store_core> first);
-  /// store::compact()
+  /// store::compact(): here, or in the process that opened the store.
   [[nodiscard]] compaction_report compact(const compaction_options& how);
-  /// The same at this pace.
+  /// The same at this pace, in the process that opened the store.
   [[nodiscard]] compaction_report compact(const compaction_options& how, pace& slow, compacts why);
   /// store_core::tag() of the engine that is current then.
   version tag(const tag_options& label);
@@ -164,7 +166,7 @@ class [[gnu::visibility("hidden")]] opened_store {
   std::mutex tag_mutex;  ///< held by each tag that writes a record or syncs, and by who takes in what others wrote
   /// Held by who compares an engine with what writers have written: alone by who replaces the engine.
   mutable std::shared_mutex replacing;
-  std::mutex compacting;  ///< by who replaces the engine, or its manifest, from the decision to the end
+  std::mutex compacting;  ///< by who replaces the engine, or its manifest, or asks for it, from the decision to the end
   /// What a compaction has replaced, and views of this process, or readers beside it, may still look at; under
   /// `compacting`. Automatic compaction, the next compaction or the next opening gives it back.
   std::vector<segment> replaced_space;
@@ -186,11 +188,14 @@ class [[gnu::visibility("hidden")]] opened_store {
   std::mutex companion_mutex;
   std::unique_ptr<store_companion> companion;
   std::unique_ptr<automatic_compaction> automatic;  ///< null unless options::compaction says so
+  std::unique_ptr<compaction_answerer> answers;     ///< null unless this process shares the store
+  std::unique_ptr<compaction_asker> asks;           ///< null unless this process is attached
   mutable current_pins pins;  ///< its tables live as long as their pins, which may be longer than the store
 
  private:
   [[noreturn]] void refuse_lease() const;
   void follow_in_background();
+  void end_threads();
   [[nodiscard, gnu::always_inline]] bool is_behind(const store_core& engine) const noexcept;
 
   std::atomic<store_core*> current_{nullptr};

@@ -8,6 +8,7 @@
 #include "store/feed/made_tags.hpp"
 #include "store/persistent/durable_media.hpp"
 #include "store/query_readers.hpp"
+#include "store/sharing/compaction_request.hpp"
 #include "store/sharing/generations.hpp"
 #include "store/write/writer.hpp"
 
@@ -40,6 +41,7 @@ struct shared_state {
   process_lock queries;      ///< of kept queries: held while their segments and runners change (query_space)
   query_readers readers;
   shared_generations generations;
+  compaction_request compaction;  ///< of a process that is attached
 
   shared_state() {
     for (pool_space& space : spaces) {
@@ -56,6 +58,7 @@ struct shared_state {
     queries.raises(poisoned);
     tags.lock().raises(poisoned);
     tagging.raises(poisoned);
+    compaction.asking.raises(poisoned);
   }
 
   /// From now on survivors repair what a killed process left under a lock. Call before any other process can attach.
@@ -73,6 +76,7 @@ struct shared_state {
     queries.make_robust();
     tags.lock().make_robust();
     tagging.make_robust();
+    compaction.asking.make_robust();
   }
 
   /// The state that another process has made; null if there is none yet. errc::unsupported_format, naming the file it

@@ -71,8 +71,6 @@ def test_what_is_the_first_ones_alone_is_refused_and_closing_is_reported(path, c
     with icecore.open(path, "x", index="persistent", shared_as=common) as store:
         other = icecore.open(path, "attached", shared_as=common)
         with pytest.raises(icecore.InvalidArgumentError, match="attached"):
-            other.compact()
-        with pytest.raises(icecore.InvalidArgumentError, match="attached"):
             other.pause_compaction()
         store.tag("the first one's", note="told")
         assert [(tag.name, tag.note) for tag in other.tags()] == [("the first one's", "told")]
@@ -89,6 +87,27 @@ def test_what_is_the_first_ones_alone_is_refused_and_closing_is_reported(path, c
     with pytest.raises(icecore.ClosedError):
         other[b"k"]
     other.close()
+
+
+def test_an_attached_process_has_the_store_packed(path, common):
+    with icecore.open(path, "x", shared_as=common) as store:
+        store[b"k"] = b"v"
+        other = icecore.open(path, "attached", shared_as=common)
+        told = []
+        report = other.compact(on_progress=lambda *said: told.append(said))
+        assert report.packed and report.records == 1 and told
+        assert other[b"k"] == store[b"k"] == b"v"
+        assert store.stats().packed_records == 1
+
+        def fails(*said):
+            raise KeyError("its own")
+
+        other[b"k"] = b"w"
+        with pytest.raises(KeyError, match="its own"):
+            other.compact(on_progress=fails)
+        with pytest.raises(icecore.InvalidArgumentError, match="compression_level"):
+            other.compact(compression_level=0)
+        other.close()
 
 
 def test_what_cannot_be_shared_or_attached_to_is_refused(path, common):

@@ -324,10 +324,12 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         >>> report.packed, report.records, store["a"]
         (True, 3, b'3')
 
-        A store that processes share is packed by the process that opened it, while the others go on.
+        A store that processes share is packed by the process that opened it, while the others go on. In a process that
+        is attached, this call asks that one, and waits for its report.
 
-        Raises InvalidArgumentError in a process that is attached, and for wrong arguments, ReadOnlyError,
-        ValueTooLargeError, NoSpaceError, DamagedError, IOFailedError, PoisonedError, QueryBusyError and ClosedError.
+        Raises InvalidArgumentError for wrong arguments, and in a process that is attached if the one that opened the
+        store has ended, ReadOnlyError, ValueTooLargeError, NoSpaceError, DamagedError, IOFailedError, PoisonedError,
+        QueryBusyError and ClosedError.
         """
         how = wanted(
             whole,

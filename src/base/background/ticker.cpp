@@ -60,6 +60,7 @@ ticking_task::ticking_task(std::function<void()> work) : work_(std::move(work)),
   const std::scoped_lock lock(in_->mutex);
   in_->tasks.push_back(this);
   if (in_->tasks.size() == 1) in_->begin();
+  has_thread_ = in_->thread.joinable();
 }
 
 ticking_task::~ticking_task() {

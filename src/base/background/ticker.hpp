@@ -25,12 +25,16 @@ class ticking_task {
   ticking_task(const ticking_task&) = delete;
   ticking_task& operator=(const ticking_task&) = delete;
 
+  /// Whether a thread does the work.
+  [[nodiscard]] bool has_thread() const noexcept { return has_thread_; }
+
  private:
   struct ticker;
   [[nodiscard]] static ticker& ticker_of_this_process();
 
   std::function<void()> work_;
   ticker* in_;
+  bool has_thread_ = false;
 };
 
 }  // namespace icecore

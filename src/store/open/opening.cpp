@@ -22,6 +22,7 @@
 #include "store/beside/observing.hpp"
 #include "store/open/recovery.hpp"
 #include "store/persistent/instant_recovery.hpp"
+#include "store/sharing/compaction_answerer.hpp"
 #include "store/sharing/following.hpp"
 
 namespace icecore::detail {
@@ -324,6 +325,7 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
   const auto begin_threads = [&](opened_store& opened) {
     if (grows) opened.current().grow_in_background();
     if (opened.settled != nullptr) opened.settled->look_in_background();
+    if (shares) opened.answers = std::make_unique<compaction_answerer>(opened);
     if (packs) opened.automatic = std::make_unique<automatic_compaction>(opened, opening.compaction_limits);
   };
   auto pool = std::make_unique<pool_set>(path, opening);

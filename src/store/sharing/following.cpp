@@ -8,6 +8,7 @@
 #include "store/engine.hpp"
 #include "store/open/opening.hpp"
 #include "store/packed/open_strata.hpp"
+#include "store/sharing/compaction_asker.hpp"
 
 namespace icecore::detail {
 
@@ -108,6 +109,7 @@ void opened_store::follow_in_background() {
 void opened_store::begin_following(std::uint64_t number) {
   followed_.store(number, std::memory_order_relaxed);  // relaxed: no other thread is there yet
   follows_ = true;
+  asks = std::make_unique<compaction_asker>(*this);
   follow_in_background();
 }
 

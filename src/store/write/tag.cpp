@@ -314,8 +314,8 @@ void store_core::close() {
   if (!shared_as_.empty()) ::unlink(shared_as_.c_str());
   if (pool_->persist().poisoned()) pool_->persist().raise_poisoned();
   const writer_set::gate stopped(*writers_);
-  // relaxed: a writer sees it at the latest when the gate opens
-  shared_->is.store(shared_state::phase::closed, std::memory_order_relaxed);
+  // release: who waits for a compaction sees its answer behind it; a writer sees it at the latest when the gate opens
+  shared_->is.store(shared_state::phase::closed, std::memory_order_release);
   shared_->closed_versions.ring();
   const version open = clock_->now();
   settled_content all{open, shared_->recovered};

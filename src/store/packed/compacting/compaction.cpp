@@ -54,7 +54,7 @@ class packing_alone final : packing {
       return done();
     }
     if (how_->dry_run) {
-      count({0, version_max});
+      count({0, version_max}, nullptr);
       return done();
     }
     if (how_->only_if_expiring) report_.up_to = core_->close_version();

@@ -3,8 +3,8 @@
 //   const compaction_turn mine(store);   // waits for others
 //
 // A compaction calls functions of its caller. If one of them asked for a turn on the same store, it would wait for
-// ever: errc::invalid_argument. The turns of a thread, each on another store, are a list: it ends them in reverse
-// order.
+// ever: errc::invalid_argument. So it would if the process that opened the store were asked for a turn, by the same
+// process's attachment to it. The turns of a thread, each on another store, are a list: it ends them in reverse order.
 #pragma once
 
 #include <mutex>
@@ -19,7 +19,7 @@ class compaction_turn {
  public:
   explicit compaction_turn(opened_store& store) : of_(&store), outer_(innermost_) {
     for (const compaction_turn* each = outer_; each != nullptr; each = each->outer_) {
-      if (each->of_ != of_) continue;
+      if (each->of_->pool->file().identity() != of_->pool->file().identity()) continue;
       raise(errc::invalid_argument,
             "{}: a function that is called by compact() cannot call compact(), expire() or lose() on the same store; "
             "call them when compact() has returned",

@@ -38,6 +38,7 @@
 #include "store/packed/compacting/packing.hpp"
 #include "store/packed/compacting/slow_writers.hpp"
 #include "store/packed/retention/holds.hpp"
+#include "store/sharing/compaction_asker.hpp"
 #include "store/sharing/generations.hpp"
 
 namespace icecore::detail {
@@ -106,7 +107,7 @@ class live_packing final : packing {
       return ended();
     }
     if (how_->dry_run) {
-      count({0, low});
+      count({0, low}, slow_);
       return done();
     }
     try {
@@ -394,6 +395,7 @@ class live_packing final : packing {
 }  // namespace
 
 compaction_report opened_store::compact(const compaction_options& how) {
+  if (asks != nullptr) return asks->compact(how);
   pace slow(how.bytes_per_second);
   return compact(how, slow, compacts::by_call);
 }
@@ -407,7 +409,6 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
     for (unsigned n = 1;; ++n) {
       held_engine now = hold();
       now->check_writable();
-      now->check_first();
       std::optional<live_packing> work;
       {
         query_space queries(*pool, shared->queries);

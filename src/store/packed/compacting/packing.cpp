@@ -252,7 +252,7 @@ void packing::merge_parts(const Engine& engine, const index::ordered_links& youn
         segment_target target(*pools_, pools_->number_for(number - watchers), seed_start,
                               {core_->opened().extents_made, core_->opened().packing_bytes}, memory,
                               {plan_.extent_bytes, how_}, slow);
-        counting_target only_counts(memory);
+        counting_target only_counts(memory, slow);
         auto& to = how_->dry_run ? static_cast<stratum::extent_target&>(only_counts) : target;
         totals[i] = merge_part(engine, young, of, parts[i], to);
         parts[i].made = target.made();
@@ -311,13 +311,13 @@ stratum::merge_totals packing::merge_part(const Engine& engine, const index::ord
 void packing::tell_progress() const {
   const std::uint64_t done = done_.load(std::memory_order_relaxed);  // relaxed: as above
   const std::uint64_t total = before_.read + total_ + plan_.records_left;
-  if (done != 0) how_->on_progress({"packing records", std::min(before_.read + done, total), total, "records"});
+  if (done != 0) how_->on_progress(packing_progress(std::min(before_.read + done, total), total));
 }
 
-void packing::count(interval of) {
+void packing::count(interval of, pace* slow) {
   const manifest& now = core_->packing();
   report_.versions_expired = newly_expired_;
-  static_cast<void>(merge_all(of, nullptr));
+  static_cast<void>(merge_all(of, slow));
   report_.strata = report_.strata - plan_.end + (report_.records != 0 ? 1 : 0);
   const auto in_granules = [](std::uint64_t bytes) {
     return format::round_up(bytes + sizeof(format::segment_header), format::granule_size);

@@ -43,6 +43,10 @@ struct change_done {
   changes_before all;        ///< with this one
   bool leaves_rest = false;  ///< the call is to go on with the next range of keys
 };
+/// What a compaction tells of its progress.
+[[nodiscard]] inline progress packing_progress(std::uint64_t done, std::uint64_t total) noexcept {
+  return {"packing records", done, total, "records"};
+}
 /// Makes the report of a call's changes that of these and the next one.
 void add_further(compaction_report& to, const compaction_report& next);
 /// Makes all changes of a call: change(changes_before) returns change_done.
@@ -100,7 +104,7 @@ class packing {
   void choose_strata();
   [[nodiscard]] bool is_anything_to_do() const;
   /// Reports what merging that would leave, without writing it.
-  void count(interval of);
+  void count(interval of, pace* slow);
   /// Merges all young records of the interval and what was chosen.
   [[nodiscard]] merged merge_all(interval of, pace* slow);
   /// Makes a stratum of the young records of the interval alone; it has no parts if there are none. `slow` as

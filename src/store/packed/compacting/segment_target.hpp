@@ -142,13 +142,17 @@ class segment_target final : public stratum::extent_target {
 /// Keeps nothing: merge() says how much it was.
 class counting_target final : public stratum::extent_target {
  public:
-  explicit counting_target(building_room& memory) noexcept : memory_(&memory) {}
+  counting_target(building_room& memory, pace* slow) noexcept : memory_(&memory), slow_(slow) {}
 
   room begin(std::uint64_t at_least) override { return {memory_->get(std::max(extent_bytes, at_least)), 0}; }
-  void complete(std::uint64_t /*size*/) override { memory_->clear(); }
+  void complete(std::uint64_t /*size*/) override {
+    memory_->clear();
+    if (slow_ != nullptr) slow_->spend(0);  // it may end the work
+  }
 
  private:
   building_room* memory_;
+  pace* slow_;  // null: nobody ends it
 };
 
 }  // namespace icecore::detail
