@@ -320,6 +320,54 @@ TEST_P(SharedHolds, an_attached_process_holds_and_releases_where_each_write_is_d
   EXPECT_EQ(s.is_expired(5), !may_hold);
 }
 
+/// How often the killed process has flushed and fenced, and when it is killed.
+unsigned steps = 0;
+unsigned last_step = 0;
+void count_step() {
+  if (steps++ == last_step) ::kill(getpid(), SIGKILL);
+}
+void flush_and_count(const void* /*from*/, std::size_t /*size*/) { count_step(); }
+
+TEST_P(SharedHolds, others_hold_and_release_whenever_a_process_that_does_is_killed) {
+  store s(path_, first());
+  const auto& persist = s.core().the_pool().persist();
+  if (!persist.by_cache_lines()) GTEST_SKIP() << "only the process that opened the store may hold versions";
+  fill(s, 9);
+  s.hold_version("first's", 3);
+  for (const bool releases : {false, true}) {
+    bool was_killed = true;
+    for (last_step = 0; was_killed; ++last_step) {
+      if (releases) s.hold_version("its", 4);
+      child killed([&] {
+        store attached(path_, beside());
+        attached.core().the_pool().persist().replace_line_functions(flush_and_count, count_step);
+        if (releases) {
+          attached.release_version("its");
+        } else {
+          attached.hold_version("its", 4);
+        }
+        return 0;
+      });
+      was_killed = killed.wait() != 0;
+      s.hold_version("other", 5);
+      s.hold_version("another", 6);
+      std::vector<std::string> names = names_of(s);
+      if (std::erase(names, "its") != 0) {
+        ASSERT_TRUE(was_killed || !releases);
+        s.release_version("its");
+      } else {
+        ASSERT_TRUE(was_killed || releases);
+      }
+      ASSERT_EQ(names, (std::vector<std::string>{"first's", "other", "another"})) << releases << last_step;
+      s.release_version("other");
+      s.release_version("another");
+      ASSERT_EQ(names_of(s), std::vector<std::string>{"first's"}) << releases << last_step;
+      ASSERT_TRUE(s.verify().ok()) << releases << last_step;
+    }
+    EXPECT_GT(last_step, 5U);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Some, SharedHolds,
                          ::testing::Values(setting{place::tmpfs, durability::operation},
                                            setting{place::tmpfs, durability::operation, index_kind::persistent},

@@ -316,6 +316,13 @@ void query_space::finish_claims() const {
   };
   finish_one(anchor().claim, nullptr);
   for (const link head : all) finish_one(head_at(head).claim, &head_at(head));
+  for (const link head : all) {
+    try {
+      if (is_partly_freed(head)) free_all_of(head);
+    } catch (const error& e) {
+      if (e.code() != errc::damaged) throw;
+    }
+  }
 }
 
 namespace {
@@ -412,6 +419,26 @@ void query_space::free_segments(const format::query_head& of) const {
   }
 }
 
+/// Whether a drop of it was cut off: a list of its segments leads to free ones. If it were left so, its head would be
+/// given out while it is on the list of queries.
+bool query_space::is_partly_freed(link head) const {
+  const auto& of = head_at(head);
+  if (read(of.state) != static_cast<std::uint64_t>(format::query_phase::dropped)) return false;
+  for (unsigned c = 0; c < format::query_size_classes; ++c) {
+    const link free = first_of_free(c).first;
+    if (free == null_link) continue;
+    for (link at = require_link(of.segments[c]); at != null_link; at = next_of(at)) {
+      if (at == free) return true;
+    }
+  }
+  return false;
+}
+
+void query_space::free_all_of(link head) const {
+  free_segments(head_at(head));
+  take_off_list(head);
+}
+
 void query_space::take_off_list(link head) const {
   std::atomic<std::uint64_t>* word = &anchor().newest;
   while (true) {
@@ -429,8 +456,7 @@ void query_space::drop(link head) {
   const auto all = heads([](link, const std::string&) {});
   if (std::ranges::find(all, head) == all.end()) return;  // another process or thread has freed it
   if (read(head_at(head).state) != static_cast<std::uint64_t>(format::query_phase::dropped)) return;  // used again
-  free_segments(head_at(head));
-  take_off_list(head);
+  free_all_of(head);
 }
 
 void query_space::clear_free_space() {

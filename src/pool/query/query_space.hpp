@@ -87,7 +87,7 @@ class query_space {
   /// The same with what lies behind the definition of a hold: its segment may have been one of a query before. One that
   /// is damaged keeps what says that it is a hold.
   void clear_behind_definition(link hold);
-  /// Completes what a crash left half done, except drop(): call that again.
+  /// Completes what a crash left half done, a drop() too if it had begun to free segments.
   void finish() {
     const recovering_lock lock = hold();
     finish_claims();
@@ -136,6 +136,8 @@ class query_space {
   [[nodiscard]] std::pair<link, link> first_of_free(unsigned size_class) const;
   void finish_claims() const;
   void finish_claim(std::atomic<std::uint64_t>& claim, const format::query_head* of) const;
+  [[nodiscard]] bool is_partly_freed(link head) const;
+  void free_all_of(link head) const;
   void free_segments(const format::query_head& of) const;
   void take_off_list(link head) const;
   [[nodiscard]] link user_of(const segment& in, std::span<const link> queries) const;
