@@ -348,5 +348,43 @@ TEST(Allocation, of_a_part_of_free_space_takes_no_memory_once_it_is_claimed) {
   EXPECT_EQ(space.allocate(3 * format::granule_size - header).offset, part.end()) << "the rest of it is free";
 }
 
+/// A frame that goes on with a history refers to one before it, for which zstd needs memory when it is inflated.
+TEST(Allocation, that_fails_while_records_are_inflated_is_not_taken_for_damage) {
+  const scratch folder{place::tmpfs};
+  const std::filesystem::path path = folder / "store.ice";
+  const auto value_of = [](version v) {
+    return std::to_string(v * 7919) + std::string(4'000, 'v') + std::to_string(v);
+  };
+  constexpr version versions = 400;
+  {
+    store s(path);
+    for (version v = 1; v <= versions; ++v) {
+      s.insert("key", value_of(v));
+      s.tag();
+    }
+    compaction_options how;
+    how.compression = compression::zstd;
+    ASSERT_TRUE(s.compact(how).packed);
+  }
+  unsigned failed = 0;
+  bool met = true;
+  for (long n = 0; met; n += stride) {
+    const store s(path);
+    met = false;
+    for (version v = versions; v > 20; v -= 20) {
+      allocations = {.armed = true, .left = n};
+      try {
+        (void)s.find("key", v);
+      } catch (const std::bad_alloc&) {
+        ++failed;
+      }
+      met = met || allocations.failed;
+      allocations = {};
+      ASSERT_EQ(s.find("key", v), value_of(v));
+    }
+  }
+  EXPECT_GT(failed, 0U);
+}
+
 }  // namespace
 }  // namespace icecore::testing

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <cstring>
@@ -34,15 +35,21 @@ class inflater {
   inflater(const inflater&) = delete;
   inflater& operator=(const inflater&) = delete;
 
-  /// Whether `from` inflates to exactly `to`.
+  /// Whether `from` inflates to exactly `to`. Throws std::bad_alloc.
   [[nodiscard]] bool operator()(std::span<const std::byte> from, std::span<const std::byte> parent,
                                 std::span<std::byte> to) {
     ZSTD_DCtx_reset(zstd_, ZSTD_reset_session_and_parameters);
-    if (!parent.empty()) ZSTD_DCtx_refPrefix(zstd_, parent.data(), parent.size());
-    return ZSTD_decompressDCtx(zstd_, to.data(), to.size(), from.data(), from.size()) == to.size();
+    if (!parent.empty()) require_memory(ZSTD_DCtx_refPrefix(zstd_, parent.data(), parent.size()));
+    return require_memory(ZSTD_decompressDCtx(zstd_, to.data(), to.size(), from.data(), from.size())) == to.size();
   }
 
  private:
+  /// What zstd had no memory for is not damage.
+  static std::size_t require_memory(std::size_t result) {
+    if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+    return result;
+  }
+
   ZSTD_DCtx* zstd_;
 };
 
