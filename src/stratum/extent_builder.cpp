@@ -71,14 +71,15 @@ bool extent_builder::add(std::string_view key, const packed_record& record) {
   if (end_ + block + second_block + fence_.size_with(separators) > to_.size()) return false;
   if (fence_.separators_size() + separators > UINT32_MAX) return false;  // their ends have 32 bits
 
-  if (!block_.empty() && is_full_for(more)) {
+  const bool by_pages = in_page_ && more <= block_builder::filling_max;
+  if (!block_.empty() && is_full_for(more, by_pages)) {
     if (known_key && block_.keys() > 1) {
       block_.move_last_key(carried_);  // X2
-      write_block();
+      write_block(by_pages);
       std::swap(block_, carried_);
-      if (is_full_for(more)) write_block();
+      if (is_full_for(more, by_pages)) write_block(by_pages);
     } else {
-      write_block();
+      write_block(by_pages);
     }
   }
   block_.add(key, record);
@@ -101,26 +102,25 @@ void extent_builder::count(std::string_view key, const packed_record& record, bo
   header_.greatest = std::max(header_.greatest, record.stamped);
 }
 
-bool extent_builder::is_full_for(std::uint64_t more) const noexcept {
+bool extent_builder::is_full_for(std::uint64_t more, bool by_pages) const noexcept {
   if (!block_.has_room()) return true;
-  const std::uint64_t limit = block_limit();
+  const std::uint64_t limit = by_pages ? page_limit() : block_bytes_;
   return block_.size() + more > limit && block_.exact_size() + more > limit;  // the second one may cost more
 }
 
-std::uint64_t extent_builder::block_limit() const noexcept {
-  if (!in_page_) return block_bytes_;
+std::uint64_t extent_builder::page_limit() const noexcept {
   const std::uint64_t at = *in_page_ + end_;
   return (at + block_bytes_ / 2 + media_page - 1) / media_page * media_page - at;
 }
 
-void extent_builder::write_block() {
+void extent_builder::write_block(bool by_pages) {
   const std::string_view first = block_.key(0);
   const bool goes_on = fence_.blocks() != 0 && first == written_key_;
   std::string_view separator = first;
   if (fence_.blocks() != 0 && !goes_on) separator = first.substr(0, common_prefix(written_key_, first) + 1);
   assert(end_ + block_.size() + block_builder::filling_max + fence_.size_with(separator.size()) <= to_.size());
   std::byte* const to = to_.data() + end_;
-  const auto in_page = in_page_ ? std::optional((*in_page_ + end_) % media_page) : std::nullopt;
+  const auto in_page = by_pages ? std::optional((*in_page_ + end_) % media_page) : std::nullopt;
   const std::uint64_t size = block_.write(to, block_seed(seed_, end_), in_page);
   header_.blocks_sum += block_digest(to, end_);
   fence_.add(separator, goes_on ? written_version_ - 1 : version_max, place_of(to, end_));
@@ -132,7 +132,7 @@ void extent_builder::write_block() {
 
 std::uint64_t extent_builder::finish() {
   assert(!block_.empty());
-  write_block();
+  write_block(false);
   const std::size_t prefix = common_prefix(first_key_, last_key_);
   fence_.write(to_.data() + end_, static_cast<std::uint32_t>(end_ / block_alignment), prefix);
   header_.magic = extent_magic;

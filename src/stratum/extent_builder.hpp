@@ -13,10 +13,10 @@
 //   X1. What add() accepted fits, with its block and the fence: finish() never lacks room.
 //   X2. A key's records are in one block, unless they alone are more than a block: then it has blocks of its own, and
 //       the last of them may be followed by other keys.
-//   X3. Blocks of a page end where pages of media end, if where the extent lies in a page is known: a find that reads
-//       from a device needs one page, not two. A block that does not begin with a page, behind a long record for
-//       instance, takes between half a page and one and a half, to where a page ends; and what is left up to there is
-//       filled if it is little.
+//   X3. Blocks of short records end where pages of media end, if where the extent lies in a page is known: a find that
+//       reads from a device needs one page, not two. Short ones take at most what is filled. A block that does not
+//       begin with a page, behind a long record for instance, takes between half a page and one and a half, to where a
+//       page ends; and what is left up to there is filled if it is little.
 #pragma once
 
 #include <cstddef>
@@ -56,11 +56,12 @@ class extent_builder {
  private:
   /// Whether the record is of the key of the one before. errc::invalid_argument if it must not follow that one.
   [[nodiscard]] bool goes_on_with_last_key(std::string_view key, const packed_record& record) const;
-  void write_block();
+  /// `by_pages`: blocks end with pages, where the next record is (X3).
+  void write_block(bool by_pages);
   /// Whether a record that takes so many bytes more begins another block.
-  [[nodiscard]] bool is_full_for(std::uint64_t more) const noexcept;
-  /// Bytes of the block that is being filled, at most, but for a record that is longer.
-  [[nodiscard]] std::uint64_t block_limit() const noexcept;
+  [[nodiscard]] bool is_full_for(std::uint64_t more, bool by_pages) const noexcept;
+  /// Bytes of the block that is being filled, at most, where blocks end with pages.
+  [[nodiscard]] std::uint64_t page_limit() const noexcept;
   void count(std::string_view key, const packed_record& record, bool known_key);
 
   std::span<std::byte> to_;

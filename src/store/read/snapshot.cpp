@@ -359,61 +359,6 @@ pinned_list<change> snapshot::history(std::string_view key) const {
 key_history::key_history(pin holds, std::string_view key, icecore::version up_to)
     : holds_(std::move(holds)), key_(key), up_to_(up_to) {}
 
-key_history::iterator key_history::begin() & {
-  const auto& core = detail::usable_core(holds_);
-  record_ = null_link;
-  record_is_next_ = false;
-  packed_read_ = 0;
-  return detail::with_engine(core, [&](const auto& engine) -> iterator {
-    const link entry = engine.standing_for(key_);
-    if (entry == null_link) return {this, {}};
-    const auto& histories = engine.histories();
-    // of a key that was inserted and removed, the removal's record is a cache miss that says nothing more
-    if (const version removed = histories.removal_after_first(entry, up_to_); removed != 0) {
-      record_ = entry;
-      record_is_next_ = true;
-      one_ = {removed, std::nullopt};
-      return {this, {&one_, 1}};
-    }
-    return read(engine, up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_));
-  });
-}
-
-key_history::iterator key_history::go_on() {
-  const auto& core = detail::usable_core(holds_);
-  return detail::with_engine(core, [&](const auto& engine) {
-    const bool is_read = !record_is_next_ && record_ != null_link;
-    const iterator next = read(engine, is_read ? engine.histories().older(record_) : record_);
-    record_is_next_ = false;
-    return next;
-  });
-}
-
-/// The change that begins at the record `from`, and of a long history that is packed those behind it. If it throws,
-/// what was read before stays.
-template <class Engine>
-key_history::iterator key_history::read(const Engine& engine, link from) {
-  if constexpr (Engine::is_layered) {
-    constexpr std::size_t short_ones = 4;  // those who read few changes read none in vain
-    constexpr std::size_t at_least = 16;
-    constexpr std::size_t at_most = 256;
-    if (detail::is_packed(from) && ++packed_read_ > short_ones) {
-      const std::size_t ahead = std::min(at_most, at_least << std::min<std::size_t>(packed_read_ - short_ones - 1, 4));
-      std::vector<change> larger;
-      // two sizes, since a vector fills all of it
-      if (several_.size() <= ahead) larger.resize(1 + (ahead == at_least ? at_least : at_most));
-      change* const first = larger.empty() ? several_.data() : larger.data();
-      record_ = show(engine, from, *first);
-      if (record_ == null_link) return {this, {}};
-      if (!larger.empty()) several_ = std::move(larger);
-      return {this, {first, read_ahead(engine, first + 1, first + 1 + ahead)}};
-    }
-  }
-  record_ = show(engine, from, one_);
-  if (record_ == null_link) return {this, {}};
-  return {this, {&one_, 1}};
-}
-
 /// Tells the change that the record `from` or one behind it shows, and returns that record; null_link if none does.
 /// Skips removals of absent keys, which batches may record.
 template <class Engine>
@@ -478,6 +423,61 @@ change* key_history::read_ahead(const Engine& engine, change* to, const change* 
   }
   record_ = detail::packed_link(last);
   return to;
+}
+
+/// The change that begins at the record `from`, and of a long history that is packed those behind it. If it throws,
+/// what was read before stays.
+template <class Engine>
+key_history::iterator key_history::read(const Engine& engine, link from) {
+  if constexpr (Engine::is_layered) {
+    constexpr std::size_t short_ones = 4;  // those who read few changes read none in vain
+    constexpr std::size_t at_least = 16;
+    constexpr std::size_t at_most = 256;
+    if (detail::is_packed(from) && ++packed_read_ > short_ones) {
+      const std::size_t ahead = std::min(at_most, at_least << std::min<std::size_t>(packed_read_ - short_ones - 1, 4));
+      std::vector<change> larger;
+      // two sizes, since a vector fills all of it
+      if (several_.size() <= ahead) larger.resize(1 + (ahead == at_least ? at_least : at_most));
+      change* const first = larger.empty() ? several_.data() : larger.data();
+      record_ = show(engine, from, *first);
+      if (record_ == null_link) return {this, {}};
+      if (!larger.empty()) several_ = std::move(larger);
+      return {this, {first, read_ahead(engine, first + 1, first + 1 + ahead)}};
+    }
+  }
+  record_ = show(engine, from, one_);
+  if (record_ == null_link) return {this, {}};
+  return {this, {&one_, 1}};
+}
+
+key_history::iterator key_history::begin() & {
+  const auto& core = detail::usable_core(holds_);
+  record_ = null_link;
+  record_is_next_ = false;
+  packed_read_ = 0;
+  return detail::with_engine(core, [&](const auto& engine) -> iterator {
+    const link entry = engine.standing_for(key_);
+    if (entry == null_link) return {this, {}};
+    const auto& histories = engine.histories();
+    // of a key that was inserted and removed, the removal's record is a cache miss that says nothing more
+    if (const version removed = histories.removal_after_first(entry, up_to_); removed != 0) {
+      record_ = entry;
+      record_is_next_ = true;
+      one_ = {removed, std::nullopt};
+      return {this, {&one_, 1}};
+    }
+    return read(engine, up_to_ == version_max ? histories.find_latest(entry) : histories.find_at(entry, up_to_));
+  });
+}
+
+key_history::iterator key_history::go_on() {
+  const auto& core = detail::usable_core(holds_);
+  return detail::with_engine(core, [&](const auto& engine) {
+    const bool is_read = !record_is_next_ && record_ != null_link;
+    const iterator next = read(engine, is_read ? engine.histories().older(record_) : record_);
+    record_is_next_ = false;
+    return next;
+  });
 }
 
 std::vector<change> key_history::collect() {

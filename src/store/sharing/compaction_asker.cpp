@@ -102,6 +102,8 @@ void compaction_asker::cut_off(std::uint64_t number) const noexcept {
 }
 
 recovering_lock compaction_asker::take_turn() const {
+  // Who has just had a turn and asks again lets those take it that wait already, and look this often.
+  std::this_thread::sleep_for(2 * between_looks);
   for (;;) {
     // Nothing is to be repaired: who has the lock looks what an asker that was killed has left.
     recovering_lock mine(request().asking, std::try_to_lock, [] {});

@@ -252,7 +252,7 @@ void packing::merge_parts(const Engine& engine, const index::ordered_links& youn
         segment_target target(*pools_, pools_->number_for(number - watchers), seed_start,
                               {core_->opened().extents_made, core_->opened().packing_bytes}, memory,
                               {plan_.extent_bytes, how_}, slow);
-        counting_target only_counts(memory, slow);
+        counting_target only_counts(memory, *how_, slow);
         auto& to = how_->dry_run ? static_cast<stratum::extent_target&>(only_counts) : target;
         totals[i] = merge_part(engine, young, of, parts[i], to);
         parts[i].made = target.made();

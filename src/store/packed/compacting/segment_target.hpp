@@ -65,6 +65,12 @@ class building_room {
   std::uint64_t size_ = 0;
 };
 
+/// Where in a page extents begin that are made so. What is compressed is not read by pages.
+[[nodiscard]] inline std::optional<std::uint64_t> page_offset_of(const compaction_options& how) noexcept {
+  if (how.compression != compression::none) return std::nullopt;
+  return sizeof(format::segment_header);
+}
+
 /// Puts the extents of a range of keys into segments.
 class segment_target final : public stratum::extent_target {
  public:
@@ -85,6 +91,7 @@ class segment_target final : public stratum::extent_target {
         count_(&all.made),
         written_(&all.written),
         extent_bytes_(made_as.extent_bytes),
+        in_page_(page_offset_of(*made_as.how)),
         memory_(&memory),
         slow_(slow) {
     if (made_as.how->compression == compression::zstd) frames_.emplace(made_as.how->compression_level);
@@ -93,10 +100,8 @@ class segment_target final : public stratum::extent_target {
   room begin(std::uint64_t at_least) override {
     // relaxed: only the number matters
     seed_ = crc32c(seed_start_, std::uint64_t{count_->fetch_add(1, std::memory_order_relaxed)});
-    // What is compressed is not read by pages.
-    const auto in_page = frames_ ? std::nullopt : std::optional<std::uint64_t>(sizeof(format::segment_header));
     return {memory_->get(std::max(extent_bytes, at_least)), seed_,
-            extent_bytes_ < extent_bytes ? extent_bytes_ : UINT64_MAX, in_page};
+            extent_bytes_ < extent_bytes ? extent_bytes_ : UINT64_MAX, in_page_};
   }
   void complete(std::uint64_t size) override {
     std::span<const std::byte> bytes = memory_->get(0).first(size);
@@ -131,6 +136,7 @@ class segment_target final : public stratum::extent_target {
   std::atomic<std::uint32_t>* count_;
   std::atomic<std::uint64_t>* written_;
   std::uint64_t extent_bytes_;
+  std::optional<std::uint64_t> in_page_;
   building_room* memory_;
   pace* slow_;  // null: as fast as it goes
   std::uint32_t seed_ = 0;
@@ -142,9 +148,12 @@ class segment_target final : public stratum::extent_target {
 /// Keeps nothing: merge() says how much it was.
 class counting_target final : public stratum::extent_target {
  public:
-  counting_target(building_room& memory, pace* slow) noexcept : memory_(&memory), slow_(slow) {}
+  counting_target(building_room& memory, const compaction_options& how, pace* slow) noexcept
+      : memory_(&memory), in_page_(page_offset_of(how)), slow_(slow) {}
 
-  room begin(std::uint64_t at_least) override { return {memory_->get(std::max(extent_bytes, at_least)), 0}; }
+  room begin(std::uint64_t at_least) override {
+    return {memory_->get(std::max(extent_bytes, at_least)), 0, UINT64_MAX, in_page_};
+  }
   void complete(std::uint64_t /*size*/) override {
     memory_->clear();
     if (slow_ != nullptr) slow_->spend(0);  // it may end the work
@@ -152,6 +161,7 @@ class counting_target final : public stratum::extent_target {
 
  private:
   building_room* memory_;
+  std::optional<std::uint64_t> in_page_;
   pace* slow_;  // null: nobody ends it
 };
 
