@@ -127,7 +127,7 @@ TEST_P(AskedCompactionKills, opener_at_each_flush_and_the_asker_learns_of_it) {
     }
     EXPECT_EQ(opener.wait(), -SIGKILL);
     ASSERT_NO_FATAL_FAILURE(expect_few(*s));
-    ++(s->core().generation() == 1 ? before : behind);
+    ++(s->opened().hold()->generation() == 1 ? before : behind);
     ASSERT_NO_FATAL_FAILURE(go_on(s));
   }
   EXPECT_GT(before, 3U);

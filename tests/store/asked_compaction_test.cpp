@@ -46,7 +46,7 @@ TEST_P(AskedCompaction, packs_as_a_call_of_the_opener_does) {
                                                 require(now.done <= now.total && now.done != 0, "progress");
                                                 told = now;
                                               }});
-    require(s.core().generation() == 2, "it has followed");
+    require(s.opened().hold()->generation() == 2, "it has followed");
     ends = true;
     require(done.packed && done.keys == keys && done.records == keys && done.strata == 1, "the report");
     require(done.bytes_written != 0 && done.bytes_before != 0 && done.up_to == s.clock() - 1, "the rest of it");
@@ -135,7 +135,7 @@ TEST_P(AskedCompaction, progress_function_that_throws_ends_the_work_of_the_opene
     } catch (const std::runtime_error& enough) {
       require(std::string(enough.what()) == "enough", "its own exception");
     }
-    require(told == 2 && s.core().generation() == 1, "the store is as it was");
+    require(told == 2 && s.opened().hold()->generation() == 1, "the store is as it was");
     log_->step = 2;
     wait_for(log_, 3);
     require(s.compact().packed, "and it is packed by the next call");

@@ -135,7 +135,7 @@ class SharedCompactionKills : public SharedStore {
       writer.join();
       if (failed) std::rethrow_exception(failed);
       ASSERT_NO_FATAL_FAILURE(expect_all(s, counter));
-      is_packed_ = s.core().generation() != 1;
+      is_packed_ = s.opened().hold()->generation() != 1;
       for (unsigned i = 0; i < keys; ++i) s.insert("later " + key_of(i), "later");
       s.insert("counter", std::to_string(++counter));
       ASSERT_NO_FATAL_FAILURE(expect_all(s, counter));

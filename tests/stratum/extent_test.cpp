@@ -215,7 +215,7 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks_in_pages(const packe
 
 TEST(ExtentBuilder, blocks_of_a_page_end_where_pages_end) {
   constexpr std::uint64_t page = format::media_page;
-  for (const std::size_t value_size : {0, 8, 100, 200}) {
+  for (const std::size_t value_size : {0U, 8U, 100U, 200U}) {
     histories_model model;
     std::mt19937_64 random(1);
     while (model.size() < 3'000)
@@ -231,7 +231,7 @@ TEST(ExtentBuilder, blocks_of_a_page_end_where_pages_end) {
 
 TEST(ExtentBuilder, blocks_behind_a_long_record_come_back_to_pages) {
   constexpr std::uint64_t page = format::media_page;
-  for (const std::size_t long_size : {5'000, 6'000, 7'000, 8'100}) {
+  for (const std::size_t long_size : {5'000U, 6'000U, 7'000U, 8'100U}) {
     histories_model model;
     std::mt19937_64 random(2);
     for (int i = 0; i < 2'000; ++i) {

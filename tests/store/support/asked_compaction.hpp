@@ -41,7 +41,7 @@ class AskedCompaction : public SharedStore {
     return {.bytes_per_second = 1, .on_progress = std::move(on_progress)};
   }
   /// The number of the newest request.
-  [[nodiscard]] static std::uint64_t asked(const store& s) { return s.core().shared().compaction.asked; }
+  [[nodiscard]] static std::uint64_t asked(const store& s) { return s.opened().hold()->shared().compaction.asked; }
 
   const deadline soon_{"who asks for a compaction", std::chrono::seconds(120)};
   const shared<signals> log_;
