@@ -7,6 +7,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <tuple>
 
 #include "base/bytes.hpp"
 #include "base/memory/address_space.hpp"
@@ -255,13 +256,28 @@ void pool::map(std::uint64_t size) {
   space_->size.store(size, std::memory_order_release);  // release: see size()
 }
 
+std::pair<std::uint64_t, std::uint64_t> pool::next_data(std::uint64_t from, std::uint64_t end) const noexcept {
+  if (from >= end) return {end, end};
+  if (!file_.on_memory_filesystem()) return {from, end};
+  const auto data = file_.next_data(from);
+  if (!data || *data >= end) return {end, end};
+  return {*data, std::min(end, file_.next_hole(*data).value_or(end))};
+}
+
+bool pool::is_zero(std::uint64_t from, std::uint64_t end) const noexcept {
+  for (auto [at, until] = next_data(from, end); at < end; std::tie(at, until) = next_data(until, end)) {
+    if (!all_zero(base_ + at, until - at)) return false;
+  }
+  return true;
+}
+
 /// P4: recovery does not read behind the segments of a closed store. Where they end before the file does (in a store
 /// just made), the rest must be zero.
 /// What lies behind the size that the root names was left by a close or a growth that a kill cut off: it is not read.
 bool pool::is_zero_behind_its_end(const format::root& r) const noexcept {
   const std::uint64_t end = std::min(size(), r.file_size);
   if (r.state != format::root_state::clean || r.used_end >= end) return true;
-  if (mapping_->how() != mapping::kind::observed) return all_zero(base_ + r.used_end, end - r.used_end);
+  if (mapping_->how() != mapping::kind::observed) return is_zero(r.used_end, end);
   // A writer may come and cut these pages off: then nothing is read, and the root is no longer this one.
   std::array<std::byte, format::page_size> page;
   for (std::uint64_t at = r.used_end; at < end; at += page.size()) {
@@ -449,9 +465,10 @@ segment pool::take_hole(std::multimap<std::uint64_t, std::uint64_t>::iterator ho
                         std::uint32_t magic, const std::function<void(std::uint64_t)>& claim) {
   const auto [hole_size, offset] = *hole;
   const link at = make_link(number_, offset);
+  // Blocks may have been given back, and in memory no hole is read. All that can fail comes before the claim.
+  file_.require_blocks(offset, size);
   const bool has_header = valid_header(at, format::free_segment_magic);
-  // Blocks may have been given back. All that can fail comes before the claim.
-  file_.require_blocks(offset, has_header && hole_size > size ? size + format::page_size : size);
+  if (has_header && hole_size > size) file_.require_blocks(offset + size, format::page_size);
   space_->giving_out.begin(offset, size, hole_size);
   claim(offset);
   auto node = free_.extract(hole);  // reused for what is left of it: needs no memory once the claim stands

@@ -28,6 +28,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "icecore/options.hpp"
@@ -202,6 +203,17 @@ class pool {
   [[nodiscard]] std::uint32_t store_value(link to, std::span<const std::string_view> parts);
   /// Zeroes what store_value() has left.
   void clear_value(link at, std::uint64_t size) noexcept;
+
+  /// The first part of from..end, offsets in the file, that is not in a hole; begins at `end` if there is none. A hole
+  /// of a file in memory takes a page as soon as it is read through the mapping, and ends the process if memory is
+  /// full: so what may be a hole is read by these parts. On a device a hole costs nothing, and all is one part.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> next_data(std::uint64_t from, std::uint64_t end) const noexcept;
+  /// Whether all bytes of from..end are zero; reads no hole.
+  [[nodiscard]] bool is_zero(std::uint64_t from, std::uint64_t end) const noexcept;
+  /// Whether a page begins here that must not be read, since it is in a hole of a file in memory: it is zero.
+  [[nodiscard]] bool is_in_hole(std::uint64_t offset) const noexcept {
+    return next_data(offset, offset + format::page_size).first != offset;
+  }
 
   [[nodiscard]] format::segment_header& header_of(link offset) const noexcept {
     return *reinterpret_cast<format::segment_header*>(at(offset));

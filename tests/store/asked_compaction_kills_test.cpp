@@ -14,6 +14,7 @@
 #include "icecore/icecore.hpp"
 #include "support/asked_compaction.hpp"
 #include "support/expect.hpp"
+#include "support/line_functions.hpp"
 #include "support/promises.hpp"
 #include "support/seed.hpp"
 
@@ -29,14 +30,7 @@ struct {
 } counted;
 
 void count_flush() {
-  if (counted.flushes->fetch_add(1) + 1 != counted.last) return;
-  ::kill(getpid(), SIGKILL);
-  for (;;) pause();
-}
-void counted_flush(const void*, std::size_t) { count_flush(); }
-void counted_fence() {
-  count_flush();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (counted.flushes->fetch_add(1) + 1 == counted.last) kill_this_process();
 }
 
 class AskedCompactionKills : public AskedCompaction {
@@ -110,7 +104,7 @@ TEST_P(AskedCompactionKills, opener_at_each_flush_and_the_asker_learns_of_it) {
       fill_few(s);
       counted.flushes = &log_->count;
       counted.last = flush;
-      s.core().the_pool().persist().replace_line_functions(counted_flush, counted_fence);
+      call_at_line_functions<count_flush>(s);
       log_->step = 1;
       for (;;) pause();
       return 0;

@@ -74,6 +74,13 @@ class FullDevice : public ::testing::TestWithParam<setting> {
       }
     }
   }
+  /// Leaves no page free.
+  void fill_device() const {
+    std::ofstream ballast(*device_ / "ballast", std::ios::binary);
+    const std::string page(4096, 'b');
+    while (ballast.write(page.data(), 4096) && ballast.flush()) {
+    }
+  }
   static void expect_filled(const store& s, std::uint64_t count, std::size_t value_size) {
     std::uint64_t n = 0;
     for (const auto& [key, value] : typed_snapshot<std::uint64_t, std::string>(s.latest()).range()) {
@@ -214,6 +221,64 @@ TEST_P(FullDevice, lacks_a_few_pages_for_a_copy_and_is_left_as_it_was) {
     EXPECT_FALSE(std::filesystem::exists(*device_ / "copy.ice")) << missing;
     std::filesystem::remove(*device_ / "filler");
   }
+}
+
+/// A store elsewhere with ends of segments that nothing was written to, and with a segment that was given back in front
+/// of others: none of that is copied into a checkpoint.
+TEST_P(FullDevice, that_is_full_beside_a_checkpoint_still_reads_it_and_writes_to_it) {
+  const auto path = *device_ / "full.ice";
+  {
+    store s(folder_ / "original.ice", GetParam().options());
+    for (unsigned round = 0; round < 3; ++round) {
+      in_threads(3, [&](unsigned thread) {
+        for (std::uint64_t n = 0; n < 300; ++n)
+          s.insert(std::to_string(thread) + "-" + std::to_string(n), value_of(n, 1000 + round));
+      });
+      s.tag("round-" + std::to_string(round));
+      if (round != 2) static_cast<void>(s.compact());
+    }
+    s.checkpoint().write(path);
+  }
+  const auto expect_all = [](const store& s) {
+    for (unsigned thread = 0; thread < 3; ++thread) {
+      for (std::uint64_t n = 0; n < 300; ++n)
+        ASSERT_EQ(s.find(std::to_string(thread) + "-" + std::to_string(n)), value_of(n, 1002));
+    }
+    EXPECT_TRUE(s.verify().ok());
+  };
+  fill_device();
+  EXPECT_TRUE(verify_file(path).ok());
+  options reading;
+  reading.access = access::read_only;
+  expect_all(store(path, reading));
+  bool is_full = false;
+  std::uint64_t written = 0;
+  try {
+    store s(path, GetParam().options());  // makes an index that lasts, for which there is no room
+    expect_all(s);
+    for (; written < 100'000; ++written) s.insert("new", std::to_string(written));
+  } catch (const error& failure) {
+    is_full = failure.code() == errc::no_space;
+  }
+  EXPECT_EQ(written > 0, GetParam().index != index_kind::persistent);
+  EXPECT_TRUE(is_full);
+  const store s(path, reading);
+  expect_all(s);
+  EXPECT_EQ(s.find("new"), written == 0 ? std::nullopt : std::optional(std::to_string(written - 1)));
+}
+
+TEST_P(FullDevice, has_no_room_for_a_checkpoint_and_is_left_as_it_was) {
+  store s(folder_ / "original.ice", GetParam().options());
+  for (std::uint64_t n = 0; n < 1000; ++n) s.insert(std::to_string(n), value_of(n, 1000));
+  fill_device();
+  for (unsigned pages = 0; pages < 40; ++pages) {
+    expect_error(errc::no_space, "copy.ice", [&] { s.checkpoint().write(*device_ / "copy.ice"); });
+    std::filesystem::resize_file(*device_ / "ballast", std::filesystem::file_size(*device_ / "ballast") - 4096);
+  }
+  std::filesystem::remove(*device_ / "ballast");
+  EXPECT_TRUE(std::filesystem::is_empty(*device_));
+  s.checkpoint().write(*device_ / "copy.ice");
+  EXPECT_TRUE(verify_file(*device_ / "copy.ice").ok());
 }
 
 TEST_P(FullDevice, has_no_room_for_an_index_that_lasts_and_the_store_keeps_the_one_it_has) {

@@ -8,6 +8,7 @@
 #include "store/core.hpp"
 #include "support/file.hpp"
 #include "support/held_store.hpp"
+#include "support/line_functions.hpp"
 #include "support/process.hpp"
 #include "support/roots.hpp"
 #include "support/shared_store.hpp"
@@ -324,9 +325,8 @@ TEST_P(SharedHolds, an_attached_process_holds_and_releases_where_each_write_is_d
 unsigned steps = 0;
 unsigned last_step = 0;
 void count_step() {
-  if (steps++ == last_step) ::kill(getpid(), SIGKILL);
+  if (steps++ == last_step) kill_this_process();
 }
-void flush_and_count(const void* /*from*/, std::size_t /*size*/) { count_step(); }
 
 TEST_P(SharedHolds, others_hold_and_release_whenever_a_process_that_does_is_killed) {
   store s(path_, first());
@@ -340,7 +340,7 @@ TEST_P(SharedHolds, others_hold_and_release_whenever_a_process_that_does_is_kill
       if (releases) s.hold_version("its", 4);
       child killed([&] {
         store attached(path_, beside());
-        attached.core().the_pool().persist().replace_line_functions(flush_and_count, count_step);
+        call_at_line_functions<count_step>(attached);
         if (releases) {
           attached.release_version("its");
         } else {

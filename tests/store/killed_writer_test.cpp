@@ -17,6 +17,7 @@
 #include "icecore/icecore.hpp"
 #include "store/core.hpp"
 #include "support/expect.hpp"
+#include "support/line_functions.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
@@ -96,14 +97,7 @@ struct {
 } counted;
 
 void count_line_function() {
-  if (counted.at->flushes.fetch_add(1) + 1 != counted.last) return;
-  ::kill(getpid(), SIGKILL);
-  for (;;) pause();
-}
-void counted_flush(const void*, std::size_t) { count_line_function(); }
-void counted_fence() {
-  count_line_function();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (counted.at->flushes.fetch_add(1) + 1 == counted.last) kill_this_process();
 }
 
 class KilledWriter : public SharedStore {
@@ -120,7 +114,7 @@ class KilledWriter : public SharedStore {
   void count_line_functions_of(store& s, std::uint64_t last) {
     counted.at = &*progress_;
     counted.last = last;
-    s.core().the_pool().persist().replace_line_functions(counted_flush, counted_fence);
+    call_at_line_functions<count_line_function>(s);
   }
   /// In the process to be killed: attaches and runs the script, and calls `ready` in between.
   template <class Ready>

@@ -14,6 +14,7 @@
 
 #include "icecore/icecore.hpp"
 #include "store/core.hpp"
+#include "support/line_functions.hpp"
 #include "support/model.hpp"
 #include "support/process.hpp"
 #include "support/scratch.hpp"
@@ -52,13 +53,7 @@ struct {
 void count_flush() {
   if (counted.at->flushes.fetch_add(1) + 1 != counted.last) return;
   counted.at->amid_change = counted.change->load() != 0;
-  ::kill(getpid(), SIGKILL);
-  for (;;) pause();
-}
-void counted_flush(const void*, std::size_t) { count_flush(); }
-void counted_fence() {
-  count_flush();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  kill_this_process();
 }
 
 class SharedCompactionKills : public SharedStore {
@@ -167,7 +162,7 @@ TEST_P(SharedCompactionKills, at_each_flush_others_go_on_and_lose_nothing) {
           counted.at = &*log_;
           counted.change = &s.core().shared().generations.change.to;
           counted.last = flush;
-          s.core().the_pool().persist().replace_line_functions(counted_flush, counted_fence);
+          call_at_line_functions<count_flush>(s);
           static_cast<void>(s.compact({.threads = 1, .on_progress = {}}));
         },
         [](child& opener) { return opener.wait(); });

@@ -23,20 +23,6 @@
 namespace icecore {
 namespace {
 
-/// Calls posix_fallocate() from one offset to another, again where a signal interrupted it. A signal undoes the whole
-/// call, so it allocates in pieces, each done before a profiler's next signal comes.
-[[nodiscard]] int allocate(int descriptor, std::uint64_t from, std::uint64_t to) noexcept {
-  constexpr std::uint64_t piece = std::uint64_t{64} << 20;
-  while (from < to) {
-    const std::uint64_t size = std::min(piece, to - from);
-    const int failed = posix_fallocate(descriptor, static_cast<off_t>(from), static_cast<off_t>(size));
-    if (failed == EINTR) continue;
-    if (failed != 0) return failed;
-    from += size;
-  }
-  return 0;
-}
-
 constexpr unsigned long xfs_magic = 0x58465342UL;
 constexpr unsigned long zfs_magic = 0x2fc12fc1UL;
 constexpr unsigned long lustre_magic = 0x0bd00bd0UL;
@@ -377,6 +363,12 @@ std::optional<std::uint64_t> pool_file::next_data(std::uint64_t from) const noex
   return static_cast<std::uint64_t>(at);
 }
 
+std::optional<std::uint64_t> pool_file::next_hole(std::uint64_t from) const noexcept {
+  const off_t at = lseek(descriptor_, static_cast<off_t>(from), SEEK_HOLE);
+  if (at < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(at);
+}
+
 bool pool_file::read(void* into, std::size_t size, std::uint64_t offset) const noexcept {
   return pread(descriptor_, into, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
 }
@@ -473,6 +465,20 @@ std::string pool_file::filesystem_name() const {
     if (t.magic == magic) return t.name;
   }
   return fmt::format("{:#x}", magic);
+}
+
+// A signal undoes a whole call of posix_fallocate(): it allocates in pieces, each done before a profiler's next signal
+// comes.
+int allocate(int descriptor, std::uint64_t from, std::uint64_t to) noexcept {
+  constexpr std::uint64_t piece = std::uint64_t{64} << 20;
+  while (from < to) {
+    const std::uint64_t size = std::min(piece, to - from);
+    const int failed = posix_fallocate(descriptor, static_cast<off_t>(from), static_cast<off_t>(size));
+    if (failed == EINTR) continue;
+    if (failed != 0) return failed;
+    from += size;
+  }
+  return 0;
 }
 
 bool is_on_memory_filesystem(int descriptor) noexcept {

@@ -24,6 +24,8 @@ namespace icecore {
 
 /// Whether this is tmpfs, ramfs or hugetlbfs, whose content is gone at power off.
 [[nodiscard]] bool is_on_memory_filesystem(int descriptor) noexcept;
+/// Allocates the blocks of from..to that are in holes. 0, or the error's number.
+[[nodiscard]] int allocate(int descriptor, std::uint64_t from, std::uint64_t to) noexcept;
 
 /// Opens a file without a lock, beside the process that has it open for writing.
 struct beside_writer {};
@@ -45,6 +47,8 @@ class pool_file {
   [[nodiscard]] file_identity identity() const;
   /// The first offset at or behind `from` that is not in a hole; empty if the file ends before one.
   [[nodiscard]] std::optional<std::uint64_t> next_data(std::uint64_t from) const noexcept;
+  /// The first offset at or behind `from` that is in a hole, or the file's end; empty if the file ends before `from`.
+  [[nodiscard]] std::optional<std::uint64_t> next_hole(std::uint64_t from) const noexcept;
   /// Reads `size` bytes at `offset`; false if the file does not have them.
   [[nodiscard]] bool read(void* into, std::size_t size, std::uint64_t offset) const noexcept;
   /// Grows the file to `size` and allocates every block, so that no later store can fail. Durable after a sync.

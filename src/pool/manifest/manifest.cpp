@@ -395,6 +395,7 @@ format::manifest_anchor anchor_of(const pool_set& pools, const manifest& of) noe
 
 std::optional<format::segment_header> seen_header(const pool& in, link offset) noexcept {
   format::segment_header read{};
+  if (!in.may_be_cut() && in.is_in_hole(link_offset(offset))) return std::nullopt;
   if (in.may_be_cut() && !in.file().read(&read, sizeof read, link_offset(offset))) return std::nullopt;
   const auto& there = in.may_be_cut() ? read : in.header_of(offset);
   format::segment_header h{};

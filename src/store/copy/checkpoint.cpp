@@ -14,6 +14,7 @@
 #include "icecore/checkpoint.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -137,6 +138,11 @@ class output_file {
     if (::fstat(descriptor_.get(), &about) != 0) raise_errno(errno, "fstat", path_.native());
     return about.st_ino;
   }
+  /// So that no store of who writes to the file later can fail, and no look at it in memory, for lack of space.
+  void require_blocks(std::uint64_t from, std::uint64_t end) const {
+    const int failed = allocate(descriptor_.get(), from, end);
+    if (failed != 0) raise_errno(failed, fmt::format("allocating {} bytes at {}", end - from, from), path_.native());
+  }
   void write(const void* bytes, std::uint64_t size, std::uint64_t offset) const {
     write_at(as_target(), bytes, size, offset);
   }
@@ -169,6 +175,7 @@ class checkpoint_writer {
   void write_segments(std::uint16_t number, const output_file& file) {
     const pool& from = *pools_->find(number);
     file.resize(cut_->ends[number]);
+    file.require_blocks(0, format::first_segment_offset);
     range_copier copier({from.file().descriptor(), &from.file().path()}, file.as_target());
     for (const auto* whole : {&cut_->queries.segments(), &cut_->packed}) {
       for (const segment& s : *whole) {
@@ -177,6 +184,7 @@ class checkpoint_writer {
     }
     for (const segment_tail& p : cut_->places) {
       if (link_pool(p.in.offset) != number) continue;
+      file.require_blocks(link_offset(p.position), link_offset(p.in.end()));  // where its writers go on
       copy(copier, p.in.offset, p.position, file);
       const std::uint64_t word = from.fill_word(p.in, p.position);
       file.write(&word, sizeof word, link_offset(p.in.offset) + offsetof(format::segment_header, fill));

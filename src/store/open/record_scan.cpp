@@ -141,7 +141,9 @@ std::uint64_t record_scan::size_of_damaged_query_segment(link at) {
   if (root_.version_major < format::version_major_with_queries) return 0;
   if (!listed_) listed_ = listed_query_segments(*pool_);
   const auto found = std::ranges::find(*listed_, at, &segment::offset);
-  return found == listed_->end() || all_zero(pool_->at(at), sizeof(format::segment_header)) ? 0 : found->size;
+  const std::uint64_t header = link_offset(at);
+  if (found == listed_->end() || pool_->of(at).is_zero(header, header + sizeof(format::segment_header))) return 0;
+  return found->size;
 }
 
 /// Everything in a missing file is lost.
@@ -182,11 +184,12 @@ void record_scan::find_headerless(link from, link end) {
   constexpr std::uint64_t header = sizeof(format::segment_header);
   for (link at = from; at < end; at += format::granule_size) {
     const std::uint64_t size = std::min(format::granule_size, end - at);
-    const std::byte* bytes = pool_->at(at);
-    const bool only_header = size > header && all_zero(bytes + header, size - header);
+    const auto is_zero = [&, &in = pool_->of(at), begin = link_offset(at)](std::uint64_t offset) {
+      return in.is_zero(begin + offset, begin + size);
+    };
     // a header only: a crash kept the segment from being used
-    const bool unused = only_header && root_.state == format::root_state::open;
-    if (!unused && !all_zero(bytes, size)) {
+    const bool unused = size > header && root_.state == format::root_state::open && is_zero(header);
+    if (!unused && !is_zero(0)) {
       if (const auto generation = generation_in(at, end)) {
         const segment s{at, end - at, *generation};
         segments_.push_back({s, s.first_record()});

@@ -145,6 +145,7 @@ std::uint64_t record_scan::outdated_bytes() const noexcept { return bytes_of(out
 record_scan::segment_kind record_scan::kind_of(link at, link end) const noexcept {
   if (at + format::granule_size > end) return segment_kind::none;
   const pool& p = pool_->of(at);
+  if (p.is_in_hole(link_offset(at))) return segment_kind::none;
   const format::segment_header& h = p.header_of(at);
   if (!p.valid_header(at, h.magic)) return segment_kind::none;
   switch (h.magic) {

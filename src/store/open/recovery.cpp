@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <tuple>
 
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
@@ -197,14 +198,19 @@ void recovery::take_over(const record_scan& found) {
 void recovery::drop_uncounted(const record_scan& found) const {
   pool_set& p = *parts_.pool;
   const auto clear = [&](link from, link end) {
-    std::byte* at = p.at(from);
-    if (!all_zero(at, end - from)) {
-      std::memset(at, 0, end - from);
-    } else if (!found.crashed()) {
-      return;
+    const pool& in = p.of(from);
+    const std::uint64_t until = link_offset(from) + (end - from);
+    for (auto [at, to] = in.next_data(link_offset(from), until); at < until;
+         std::tie(at, to) = in.next_data(to, until)) {
+      std::byte* const bytes = in.base() + at;
+      if (!all_zero(bytes, to - at)) {
+        std::memset(bytes, 0, to - at);
+      } else if (!found.crashed()) {
+        continue;
+      }
+      // zeros too, after a crash: a recovery that was killed may have stored them without flushing them
+      p.persist().flush(bytes, to - at);
     }
-    // zeros too, after a crash: a recovery that was killed may have stored them without flushing them
-    p.persist().flush(at, end - from);
   };
   for (const auto& place : found.segments()) clear(place.position, place.in.end());
   for (const auto& hole : found.holes()) clear(hole.offset, hole.end());

@@ -27,7 +27,8 @@ bool has_half_written_header(const pool_set& pools, link anchor) noexcept {
     const link end = make_link(p->number(), std::min(word & format::stamp_version_mask, p->size()));
     for (link at = make_link(p->number(), format::first_segment_offset); at + format::granule_size <= end;) {
       const std::optional<format::segment_header> h = seen_header(*p, at);
-      if (!h && !all_zero(p->at(at), sizeof(format::segment_header))) return true;
+      const std::uint64_t header = link_offset(at);
+      if (!h && !p->is_zero(header, header + sizeof(format::segment_header))) return true;
       at += (h ? h->granules : 1) * format::granule_size;
     }
   }
