@@ -81,6 +81,7 @@ pool_file::pool_file(const std::filesystem::path& path, access how, creation cre
   if (descriptor_ < 0) raise_not_opened(errno, may_create);
   try {
     check_kind();
+    in_memory_ = is_on_memory_filesystem(descriptor_);
     open_for_locks(flags);
     if (how == access::read_only && size() == 0) refuse_empty();
     lock(how);
@@ -97,6 +98,7 @@ pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
   if (descriptor_ < 0) raise_not_opened(errno, false);
   try {
     check_kind();
+    in_memory_ = is_on_memory_filesystem(descriptor_);
     begin_viewing(access::read_only);
   } catch (...) {
     ::close(descriptor_);

@@ -99,7 +99,7 @@ class pool_file {
   /// The number of bytes that the file system can hold.
   [[nodiscard]] std::uint64_t device_capacity() const noexcept;
   [[nodiscard]] std::string filesystem_name() const;
-  [[nodiscard]] bool on_memory_filesystem() const noexcept { return is_on_memory_filesystem(descriptor_); }
+  [[nodiscard]] bool on_memory_filesystem() const noexcept { return in_memory_; }
   /// Whether the file system maps this file's pages directly (DAX), according to the kernel.
   [[nodiscard]] bool is_dax() const noexcept;
 
@@ -131,6 +131,7 @@ class pool_file {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
+  bool in_memory_ = false;
   std::mutex observing_;
   std::optional<lock_descriptor> locks_;  // none beside the writer, unless it observes
   std::shared_ptr<const lock_descriptor> viewer_;
