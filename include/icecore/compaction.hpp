@@ -62,8 +62,9 @@ struct compaction_together {
 };
 
 struct compaction_options {
-  /// Packs what is packed already once more, together with the rest, so that there is one stratum. If not, strata that
-  /// are much larger than what is new stay as they are.
+  /// Packs what is packed already once more, together with the rest, so that there is one stratum of all that was
+  /// written before the call; what others write meanwhile may come to further ones. If not, strata that are much larger
+  /// than what is new stay as they are.
   bool whole = false;
   /// Only counts: the report says what would be packed and what would go, `keys`, `records` and `strata` as they would
   /// be, `bytes_after` about what would be left, without what compression saves; `packed` is false, and the store stays

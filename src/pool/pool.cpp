@@ -411,6 +411,9 @@ void pool::choose_durability(const options& opening, const format::root& r, cons
 // the end each segment is a segment. What lies at the end belongs to the claim, if there is one:
 // logged_segments::recover() gives it the header and moves the end. Else nobody has it: clear_behind_end().
 // Of processes that share the store one may be killed here while others go on: settle_given_out().
+// A file system may have said that there are blocks, and yet have none when a page is stored to (ext4, whose last
+// blocks are kept for what it has promised elsewhere). So the pages are asked for before the claim, by a call that can
+// fail.
 segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::function<void(const segment&)>& claim) {
   const std::uint64_t size = format::round_up(bytes + sizeof(format::segment_header), format::granule_size);
   persist_->verify_file_sizes();
@@ -423,10 +426,6 @@ segment pool::allocate(std::uint64_t bytes, std::uint32_t magic, const std::func
     const auto hole = free_.lower_bound(size);
     s = hole != free_.end() ? take_hole(hole, size, magic, report) : take_end(size, magic, report);
   }
-#ifdef MADV_POPULATE_WRITE
-  // one call instead of one page fault per page; on older kernels these faults occur as usual
-  if (size <= mebibyte) madvise(at(s.offset), size, MADV_POPULATE_WRITE);
-#endif
   return s;
 }
 
@@ -468,7 +467,8 @@ segment pool::take_hole(std::multimap<std::uint64_t, std::uint64_t>::iterator ho
   // Blocks may have been given back, and in memory no hole is read. All that can fail comes before the claim.
   file_.require_blocks(offset, size);
   const bool has_header = valid_header(at, format::free_segment_magic);
-  if (has_header && hole_size > size) file_.require_blocks(offset + size, format::page_size);
+  if (has_header && hole_size > size) require_blocks(offset + size, offset + size + format::page_size);
+  populate(offset, populated_of(size));
   space_->giving_out.begin(offset, size, hole_size);
   claim(offset);
   auto node = free_.extract(hole);  // reused for what is left of it: needs no memory once the claim stands

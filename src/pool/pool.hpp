@@ -215,6 +215,14 @@ class pool {
     return next_data(offset, offset + format::page_size).first != offset;
   }
 
+  /// Has the file system take blocks for from..end, offsets in the file, and tries to store to the first page.
+  /// errc::no_space.
+  void require_blocks(std::uint64_t from, std::uint64_t end) {
+    if (from == end) return;
+    file_.require_blocks(from, end - from);
+    populate(from, 1);
+  }
+
   [[nodiscard]] format::segment_header& header_of(link offset) const noexcept {
     return *reinterpret_cast<format::segment_header*>(at(offset));
   }
@@ -267,6 +275,10 @@ class pool {
   void settle_given_out() noexcept;
   [[nodiscard]] bool can_write_values() const noexcept;
   void populate(std::uint64_t offset, std::uint64_t size);
+  /// How much of a new segment of this size is populated: of one for a value that is written in pieces, the header.
+  [[nodiscard]] static constexpr std::uint64_t populated_of(std::uint64_t size) noexcept {
+    return size <= written_value_size ? size : format::page_size;
+  }
 
   pool_file file_;
   std::uint16_t number_;

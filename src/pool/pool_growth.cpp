@@ -20,6 +20,7 @@ segment pool::take_end(std::uint64_t size, std::uint32_t magic, const std::funct
           "{}: damaged at byte {} (index): the end of the store noted here is too low: a segment lies behind it",
           origin(), link_offset(logged_end_at_));
   }
+  populate(offset, populated_of(size));
   space_->giving_out.begin(offset, size, size);
   claim(offset);
   const segment taken = format_segment(make_link(number_, offset), size, magic);

@@ -86,13 +86,19 @@ void opened_store::add_to(statistics& s) {
   s.compaction_failure = automatic->failure();
 }
 
-void opened_store::replace(std::unique_ptr<store_core> next) {
+opened_store::replacement opened_store::prepare_replacing(std::unique_ptr<store_core> next) {
   const std::scoped_lock lock(engines_mutex_);
-  replaced_.reserve(replaced_.size() + 1);
+  replaced_.reserve(replaced_.size() + 1);  // only who replaces the engine adds to them
+  auto pins_of_next = current_pins::prepare(*next, next->memory_of_views());
+  return {std::move(next), std::move(pins_of_next)};
+}
+
+void opened_store::replace(replacement by) noexcept {
+  const std::scoped_lock lock(engines_mutex_);
   // Where the kernel has no barrier, a pin that is being taken may be missed: then the engine stays.
-  const auto until = pins.replace(*next, next->memory_of_views());
+  const auto until = pins.replace(std::move(by.pins));
   replaced_.push_back({until.value_or(std::numeric_limits<std::uint64_t>::max()), std::move(last_)});
-  last_ = std::move(next);
+  last_ = std::move(by.engine);
   current_.store(last_.get(), std::memory_order_release);  // release: pairs with current()
 }
 

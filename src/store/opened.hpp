@@ -130,8 +130,14 @@ class [[gnu::visibility("hidden")]] opened_store {
   void complete_change_of_dead();
   /// What of statistics() is not an engine's: pins, and what was written since the store was opened.
   void add_to(statistics& s);
-  /// Makes `next` the current engine. The gate is shut, or this process follows another one.
-  void replace(std::unique_ptr<store_core> next);
+  /// An engine that is to become the current one, with all that this takes.
+  struct replacement {
+    std::unique_ptr<store_core> engine;
+    current_pins::next_table pins;
+  };
+  [[nodiscard]] replacement prepare_replacing(std::unique_ptr<store_core> next);
+  /// Makes it the current engine. The gate is shut, or this process follows another one.
+  void replace(replacement by) noexcept;
   /// Ends the engines of before on which no pin is left. Returns whether there is none of them any more.
   bool drop_replaced();
   /// At the engines before the current one, in whatever process that shares the store.

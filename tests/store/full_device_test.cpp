@@ -267,6 +267,69 @@ TEST_P(FullDevice, that_is_full_beside_a_checkpoint_still_reads_it_and_writes_to
   EXPECT_EQ(s.find("new"), written == 0 ? std::nullopt : std::optional(std::to_string(written - 1)));
 }
 
+/// However much room there is for opening it, for what was given back, and for its copies.
+TEST_P(FullDevice, that_is_almost_full_beside_a_checkpoint_opens_it_or_says_why_not) {
+  const auto path = *device_ / "full.ice";
+  store original(folder_ / "original.ice", GetParam().options());
+  for (unsigned round = 0; round < 4; ++round) {
+    for (std::uint64_t n = 0; n < 300; ++n) original.insert(std::to_string(n), value_of(n, 1000 + round));
+    original.insert("large", value_of(round, 300'000 + 100'000 * round));
+    original.tag("round " + std::to_string(round));
+    original.set_retention({.newest = 1});
+    original.compact({.whole = true, .on_progress = {}});
+  }
+  original.insert("young", "1");
+  options opening;  // of another durability than the store's may be: then an index that lasts is made anew
+  opening.grow_in_background = false;
+  for (std::uint64_t room = 0; room < 600'000; room += 3 * 4096) {
+    SCOPED_TRACE(room);
+    original.checkpoint().write(path);
+    fill_device();
+    const std::uint64_t filled = std::filesystem::file_size(*device_ / "ballast");
+    std::filesystem::resize_file(*device_ / "ballast", filled > room ? filled - room : 0);
+    bool is_full = false;
+    try {
+      store s(path, opening);
+      for (unsigned n = 0; n < 100'000; ++n) s.insert("new " + std::to_string(n), "value");
+    } catch (const error& failure) {
+      is_full = failure.code() == errc::no_space;
+    }
+    EXPECT_TRUE(is_full);
+    for (const char* each : {"ballast", "full.ice"}) std::filesystem::remove(*device_ / each);
+  }
+}
+
+/// However much room there is: for all of it, and not for going on.
+TEST_P(FullDevice, has_almost_no_room_for_a_copy_and_is_left_as_it_was_or_opens_it) {
+  options copying = GetParam().options();
+  copying.copy_of = folder_ / "original.ice";
+  {
+    store original(copying.copy_of, GetParam().options());
+    for (unsigned round = 0; round < 3; ++round) {
+      for (std::uint64_t n = 0; n < 300; ++n) original.insert(std::to_string(n), value_of(n, 500 + round));
+      original.tag();
+      original.compact();
+    }
+  }
+  std::array<unsigned, 2> met{};
+  for (std::uint64_t room = 200'000; met[1] < 5; room += 2 * 4096) {
+    SCOPED_TRACE(room);
+    fill_device();
+    std::filesystem::resize_file(*device_ / "ballast", std::filesystem::file_size(*device_ / "ballast") - room);
+    bool is_opened = true;
+    try {
+      const store s(*device_ / "copy.ice", copying);
+    } catch (const error& failure) {
+      EXPECT_EQ(failure.code().value(), static_cast<int>(errc::no_space)) << failure.what();
+      is_opened = false;
+    }
+    ++met[is_opened ? 1 : 0];
+    ASSERT_EQ(std::filesystem::exists(*device_ / "copy.ice"), is_opened);
+    for (const char* each : {"copy.ice", "ballast"}) std::filesystem::remove(*device_ / each);
+  }
+  EXPECT_GT(met[0], 5U);
+}
+
 TEST_P(FullDevice, has_no_room_for_a_checkpoint_and_is_left_as_it_was) {
   store s(folder_ / "original.ice", GetParam().options());
   for (std::uint64_t n = 0; n < 1000; ++n) s.insert(std::to_string(n), value_of(n, 1000));

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <exception>
 #include <string>
 #include <system_error>
 
+#include "base/locks/lock_descriptor.hpp"
 #include "base/raise.hpp"
 #include "icecore/store.hpp"
 #include "pool/pool_set.hpp"
@@ -61,13 +63,20 @@ unfinished_store::unfinished_store(fs::path final_name, std::string_view suffix)
 
 unfinished_store::~unfinished_store() {
   if (finished_) return;
-  std::error_code ignored;
-  remove_store(path_, ignored);
+  try {
+    std::error_code ignored;
+    remove_store(path_, ignored);
+  } catch (const std::exception&) {  // no memory: remove_leftover() finds it
+  }
 }
 
 void unfinished_store::finish(replacing how) {
   const std::vector<fs::path> replaced =
       how == replacing::allowed ? secondary_files(final_name_) : std::vector<fs::path>();
+  // before the renaming, behind which nothing is to fail but the sync
+  const fs::path folder = fs::absolute(final_name_).parent_path();
+  const lock_descriptor descriptor([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (descriptor.get() < 0) raise_errno(errno, "opening it", folder.native());
   const bool renamed = how == replacing::allowed ? ::rename(path_.c_str(), final_name_.c_str()) == 0
                                                  : rename_to_new(path_, final_name_) == 0;
   if (!renamed && errno == EEXIST) {
@@ -77,11 +86,7 @@ void unfinished_store::finish(replacing how) {
   finished_ = true;
   std::error_code ignored;
   for (const fs::path& old : replaced) fs::remove(old, ignored);
-  const fs::path folder = fs::absolute(final_name_).parent_path();
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) raise_errno(errno, "opening it", folder.native());
-  const int failed = ::fsync(descriptor) != 0 ? errno : 0;
-  ::close(descriptor);
+  const int failed = ::fsync(descriptor.get()) != 0 ? errno : 0;
   // some file systems cannot sync directories, and report that
   if (failed != 0 && failed != EINVAL) raise_errno(failed, "fsync", folder.native());
 }

@@ -310,6 +310,27 @@ void tell(readers these, opened_store& opened, const options& opening) {
   withhold_settled(*opened.pool);
 }
 
+/// The files of a copy (options::copy_of), which go again if the store is not opened after all, such as where there is
+/// room for it, but not for going on.
+class files_of_copy {
+ public:
+  files_of_copy() = default;
+  ~files_of_copy() {
+    std::error_code ignored;
+    for (const std::filesystem::path& each : all_) std::filesystem::remove(each, ignored);
+  }
+  files_of_copy(const files_of_copy&) = delete;
+  files_of_copy& operator=(const files_of_copy&) = delete;
+
+  void note(const pool_set& made) {
+    for (const pool* file : made.files()) all_.push_back(file->file().path());
+  }
+  void keep() noexcept { all_.clear(); }
+
+ private:
+  std::vector<std::filesystem::path> all_;
+};
+
 std::unique_ptr<opened_store> open(const std::filesystem::path& path, const options& opening,
                                    readers others = readers::read_beside,
                                    extent_of_opening what = extent_of_opening::all) {
@@ -321,14 +342,17 @@ std::unique_ptr<opened_store> open(const std::filesystem::path& path, const opti
   if (shares && opening.access != access::read_write) {
     raise(errc::invalid_argument, "{}: to share a store, open it for writing", path.native());
   }
+  files_of_copy copied;  // before what has them open
   // Last: when a store is shared, what its threads use moves into the memory that the processes share.
   const auto begin_threads = [&](opened_store& opened) {
     if (grows) opened.current().grow_in_background();
     if (opened.settled != nullptr) opened.settled->look_in_background();
     if (shares) opened.answers = std::make_unique<compaction_answerer>(opened);
     if (packs) opened.automatic = std::make_unique<automatic_compaction>(opened, opening.compaction_limits);
+    copied.keep();
   };
   auto pool = std::make_unique<pool_set>(path, opening);
+  if (!opening.copy_of.empty()) copied.note(*pool);
   index::arena_options memory{.huge_pages = opening.huge_pages, .size_max_bytes = index_bytes_max(pool->capacity())};
   if (!shares) {
     auto own = std::make_shared<index::arena>(memory);

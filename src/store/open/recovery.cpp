@@ -335,11 +335,16 @@ durable_parts recovery::build_durable_index(const record_scan& found, const std:
   list_tags(found, made);
   logged_segments& segments = made.media->segments();
   for (const auto& place : found.segments()) segments.add_free_space(place);
-  // holes too: an instant recovery does not look for them
+  // Holes too: an instant recovery does not look for them. What a writer takes of them gets its blocks at once, so they
+  // are not large.
+  constexpr std::uint64_t size_max = std::uint64_t{64} << 20;
   for (pool* file : p.files()) {
     for (const segment& hole : file->take_free()) {
-      const segment s = file->format_segment(hole.offset, hole.size, format::segment_magic);
-      segments.add_free_space({s, s.first_record()});
+      for (link at = hole.offset; at < hole.end(); at += size_max) {
+        file->require_blocks(link_offset(at), link_offset(at) + format::page_size);
+        const segment s = file->format_segment(at, std::min(size_max, hole.end() - at), format::segment_magic);
+        segments.add_free_space({s, s.first_record()});
+      }
     }
   }
   const logged_segments::log all{{}, null_link, found.newest(), found.totals()};

@@ -33,23 +33,26 @@ std::uint64_t current_pins::live() const noexcept {
 
 std::optional<std::uint64_t> current_pins::renew() {
   const std::scoped_lock lock(mutex_);
-  return renew_for(*core_, memory_);
+  return begin_table(next_table(*core_, memory_));
 }
 
-std::optional<std::uint64_t> current_pins::replace(const store_core& core, pin_table::memory views_lead_into) {
+current_pins::next_table current_pins::prepare(const store_core& core, pin_table::memory views_lead_into) {
+  return {core, std::move(views_lead_into)};
+}
+
+std::optional<std::uint64_t> current_pins::replace(next_table next) noexcept {
   const std::scoped_lock lock(mutex_);
-  return renew_for(core, std::move(views_lead_into));
+  return begin_table(std::move(next));
 }
 
-std::optional<std::uint64_t> current_pins::renew_for(const store_core& core, pin_table::memory views_lead_into) {
-  older_.reserve(older_.size() + 1);
-  pin_table& next = pin_table::open(core, views_lead_into);
-  core_ = &core;
-  memory_ = std::move(views_lead_into);
-  older_.push_back({number_, newest_.load(std::memory_order_relaxed), since_});
-  since_ = now_in(core);  // before the table is the newest one: its pins are taken later
+std::optional<std::uint64_t> current_pins::begin_table(next_table next) noexcept {
+  core_ = next.core_;
+  memory_ = std::move(next.memory_);
+  next.place_.front() = {number_, newest_.load(std::memory_order_relaxed), since_};
+  older_.splice(older_.end(), next.place_);
+  since_ = now_in(*core_);  // before the table is the newest one: its pins are taken later
   // release: what the caller did before; seq_cst: pairs with are_on()
-  newest_.store(&next, std::memory_order_seq_cst);
+  newest_.store(next.table_.release(), std::memory_order_seq_cst);
   ++number_;
   if (!all_threads_barrier()) return std::nullopt;
   return number_;
@@ -73,7 +76,7 @@ std::optional<current_pins::beginning> current_pins::oldest() {
   const bool was_a_version_closed = now_in(*core_).open != since_.open;
   // Without the barrier a table may be missed that has a pin: then no table is made that is not needed.
   if (was_a_version_closed && older_.size() < tables_max && all_threads_barrier()) {
-    static_cast<void>(renew_for(*core_, memory_));
+    static_cast<void>(begin_table(next_table(*core_, memory_)));
   }
   return oldest;
 }

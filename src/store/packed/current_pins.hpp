@@ -23,9 +23,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include "icecore/options.hpp"
 #include "icecore/pin.hpp"
@@ -59,8 +60,11 @@ class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers
     // is of another engine, or of this one once more: then the answer holds later.
     return newest_.load(std::memory_order_seq_cst)->core() == &core;
   }
-  /// From now on pins are on this engine. Returns the number of its first table, as renew(). Throws std::bad_alloc.
-  std::optional<std::uint64_t> replace(const store_core& core, pin_table::memory views_lead_into);
+  /// The table of another engine, made before that is the current one.
+  class next_table;
+  [[nodiscard]] static next_table prepare(const store_core& core, pin_table::memory views_lead_into);
+  /// From now on pins are on its engine. Returns the number of its first table, as renew().
+  std::optional<std::uint64_t> replace(next_table next) noexcept;
   /// When the oldest table that counts a pin began: its pins were taken then, or later.
   struct beginning {
     version open;  ///< the version that was open
@@ -87,15 +91,32 @@ class [[gnu::visibility("hidden")]] current_pins final : public stratum::viewers
   };
   [[nodiscard]] static beginning now_in(const store_core& core);
   void drop_unpinned();
-  std::optional<std::uint64_t> renew_for(const store_core& core, pin_table::memory views_lead_into);
+  std::optional<std::uint64_t> begin_table(next_table next) noexcept;  ///< under the lock
 
   mutable std::mutex mutex_;  // of what follows
   const store_core* core_ = nullptr;
   pin_table::memory memory_;
   std::atomic<pin_table*> newest_{nullptr};
-  std::uint64_t number_ = 1;     // of the newest table
-  beginning since_{};            // the newest table
-  std::vector<numbered> older_;  // those that had pins when they were last counted
+  std::uint64_t number_ = 1;   // of the newest table
+  beginning since_{};          // the newest table
+  std::list<numbered> older_;  // those that had pins when they were last counted
+};
+
+class current_pins::next_table {
+ public:
+  next_table(const store_core& core, pin_table::memory views_lead_into)
+      : core_(&core), memory_(std::move(views_lead_into)), place_(1), table_(&pin_table::open(core, memory_)) {}
+
+ private:
+  friend current_pins;
+  struct retired {
+    void operator()(pin_table* unused) const noexcept { unused->retire(); }
+  };
+
+  const store_core* core_;
+  pin_table::memory memory_;
+  std::list<numbered> place_;  ///< for the table before
+  std::unique_ptr<pin_table, retired> table_;
 };
 
 }  // namespace icecore::detail

@@ -192,6 +192,7 @@ segment_tail logged_segments::exchange(unsigned writer, const segment_tail& tail
     if (at == null_link) continue;
     const segment_tail taken = tail_left(at);
     if (taken.space() < bytes) continue;
+    pool_->of(at).require_blocks(link_offset(taken.position), link_offset(taken.in.end()));
     require_unused(taken, "a free-space list");
     const link next = next_of(taken.in);
     name_it(taken.in, taken.position);

@@ -81,7 +81,7 @@ void opened_store::follow() {
           [](unsigned, const writer_slot& slot) { static_cast<void>(slot.sequence.load(std::memory_order_acquire)); });
       const std::scoped_lock one_engine(replacing);  // who compares the engine with what was written is not disturbed
       const std::uint64_t number = parts.generation;
-      replace(following_engine(std::move(parts)));
+      replace(prepare_replacing(following_engine(std::move(parts))));
       // release: who sees the number finds the engine, or one behind it
       followed_.store(number, std::memory_order_release);
       continue;

@@ -12,6 +12,7 @@
 
 #include "base/checksum.hpp"
 #include "base/memory/device_pages.hpp"
+#include "base/memory/spares.hpp"
 #include "base/raise.hpp"
 #include "stratum/frames/frame_parts.hpp"
 
@@ -25,7 +26,8 @@ namespace {
   raise(errc::damaged, "{}: damaged at byte {} (compressed records): {}", place.file, place.offset + at, what);
 }
 
-/// What a thread inflates with. Its memory does not depend on what is inflated: zstd writes to where the blocks lie.
+/// What one thread inflates with at a time. Its memory does not depend on what is inflated: zstd writes to where the
+/// blocks lie.
 class inflater {
  public:
   inflater() : zstd_(ZSTD_createDCtx()) {
@@ -52,6 +54,8 @@ class inflater {
 
   ZSTD_DCtx* zstd_;
 };
+
+constinit spares<inflater> inflaters;
 
 std::uint64_t page_bytes() noexcept {
   static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -190,8 +194,8 @@ void framed_blocks::inflate(std::uint32_t i) const {
   }
   std::span<const std::byte> parent;
   if (f.parent != no_parent) parent = {memory_->begin() + frames_[f.parent].at, size_of(f.parent)};
-  thread_local inflater inflate;
-  if (!inflate(from, parent, {to, size})) raise_damaged(f.media_at, "the frame does not inflate");
+  const spares<inflater>::lease inflate(inflaters);
+  if (!(*inflate)(from, parent, {to, size})) raise_damaged(f.media_at, "the frame does not inflate");
 }
 
 void framed_blocks::clear_bits(std::uint32_t i) const noexcept {

@@ -214,7 +214,7 @@ class live_packing final : packing {
       std::uint64_t written_bytes = 0;  // in segments
       for (const segment_tail& each : store_->writers->segment_tails()) written_bytes += each.in.size;
       const std::uint32_t arena = free_arena();
-      std::unique_ptr<store_core> engine;
+      std::optional<opened_store::replacement> prepared;
       pools_->set_era(next.era);  // from here on every error takes it back: of another era no record counts
       try {
         std::vector<segment_tail> segments = write_tags();
@@ -225,9 +225,13 @@ class live_packing final : packing {
         store_parts parts = next_parts(next, arena);  // behind that: the manifest has its number and its place
         rebuilt_parts own = rebuilt_parts_of(parts);
         own.histories = std::make_unique<rebuilt_histories>(history_parts_of(parts));
-        engine = make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(own));
+        auto engine = make_engine<rebuilt_engine, rebuilt_heads>(std::move(parts), std::move(own));
         if (is_shared_) engine->share_tags();
+        prepared.emplace(store_->prepare_replacing(std::move(engine)));
         store_->replaced_arenas.reserve(store_->replaced_arenas.size() + 1);
+        // All that no manifest names then, also what earlier compactions left: the pins that it waits for are of this
+        // engine, too.
+        replaced_ = outdated_segments(*pools_, next);
       } catch (...) {
         pools_->set_era(now.era);
         throw;
@@ -241,7 +245,7 @@ class live_packing final : packing {
       generations.change.to.store(number, std::memory_order_release);  // R2; release: with the fields before it
       is_named_ = true;                                                // a root may lead to it from here on
       try {
-        begin_next(std::move(engine), next, number, high);
+        begin_next(std::move(*prepared), next, number, high);
       } catch (...) {
         give_up();  // before the gate opens: a write that came then would be acknowledged, and be lost
         throw;
@@ -254,12 +258,11 @@ class live_packing final : packing {
   }
 
   /// Under the gate: has a root lead to the next manifest, and makes the engine over it the current one.
-  void begin_next(std::unique_ptr<store_core> engine, const manifest& next, std::uint64_t number, version high) {
+  void begin_next(opened_store::replacement by, const manifest& next, std::uint64_t number, version high) {
     if (store_->settled != nullptr) store_->settled->publish_ends();  // B5: those of the tags' segments, too
     pools_->roots().update_both([&](format::root& r) { note_packed(r, next); });
     for (pool* p : pools_->files()) p->forget_used_end();
-    // All that is not named, also what earlier compactions left: the pins that it waits for are of this engine, too.
-    store_->replaced_space = outdated_segments(*pools_, next);
+    store_->replaced_space = std::move(replaced_);
     store_->replaced_bytes = bytes_of(store_->replaced_space);
     // relaxed: a count
     store_->packing_bytes.fetch_add(left_.record_bytes + manifest_size(next), std::memory_order_relaxed);
@@ -268,8 +271,8 @@ class live_packing final : packing {
     store_->shared->superseded_recovered = 0;
     store_->writers->begin_generation(number, high);
     store_->shared->generations.change.to.store(0, std::memory_order_release);
-    if (store_->as_asked.grow_in_background) engine->grow_in_background();
-    store_->replace(std::move(engine));
+    if (store_->as_asked.grow_in_background) by.engine->grow_in_background();  // takes no memory: it did before
+    store_->replace(std::move(by));
     if (store_->synced != nullptr) store_->synced->advance(high);
     if (store_->settled != nullptr) store_->settled->publish(high);
   }
@@ -387,6 +390,7 @@ class live_packing final : packing {
   decltype(opened_store::last_compaction) counts_;
   bool is_shared_;                   // processes share the store
   std::vector<stratum_parts> made_;  // youngest first
+  std::vector<segment> replaced_;
   stratum_parts range_;
   bool is_named_ = false;
   bool is_finished_ = false;
