@@ -271,12 +271,12 @@ TEST_F(pool_file_test, a_device_that_reports_nothing_is_taken_for_the_plainest) 
 }
 
 TEST_F(pool_file_test, memory_is_known_by_its_file_system) {
-  const pool_file file = made();
   for (const unsigned long magic : {0x01021994UL, 0x858458f6UL, 0x958458f6UL}) {  // tmpfs, ramfs, hugetlbfs
     const testing::fake_filesystem reported(magic);
-    EXPECT_TRUE(file.on_memory_filesystem());
+    EXPECT_TRUE(made().on_memory_filesystem());
   }
   const testing::fake_filesystem xfs(0x58465342UL);
+  const pool_file file = made();
   EXPECT_FALSE(file.on_memory_filesystem());
   EXPECT_EQ(file.filesystem_name(), "xfs");
   const testing::fake_filesystem unknown(0x1234UL);
