@@ -97,6 +97,26 @@ TEST_P(Copies, a_checkpoint_shows_nothing_that_came_after_it) {
   EXPECT_TRUE(copy.verify().ok());
 }
 
+TEST_P(Copies, a_query_that_took_the_place_of_a_dropped_one_is_not_in_an_earlier_checkpoint) {
+  store s(path_, opening());
+  make_queries(s);
+  const auto names = names_of(s);
+  const query_space space(s.core().the_pool(), s.core().shared().queries);
+  const auto newest = [&space] { return space.heads([](link, const std::string&) {}).front(); };
+  query gone = s.start({.name = "gone", .where = some()});
+  const link place = newest();
+  const checkpoint cut = s.checkpoint();
+  gone.drop();
+  static_cast<void>(s.start({.name = "came", .where = some()}));
+  ASSERT_EQ(newest(), place);
+  cut.write(copy_);
+  store copy(copy_, opening_copy());
+  const auto report = copy.verify();
+  EXPECT_TRUE(report.ok()) << report.damages.front().what;
+  EXPECT_EQ(names_of(copy), names);
+  expect_all_right(copy);
+}
+
 TEST_P(Copies, checkpoints_are_right_while_queries_run_and_are_dropped) {
   store s(path_, opening());
   make_queries(s);
