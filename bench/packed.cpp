@@ -25,6 +25,7 @@
 #include "stores/kinds.hpp"
 #include "stratum/extent.hpp"
 #include "stratum/extent_builder.hpp"
+#include "stratum/strata.hpp"
 #include "suites/phases.hpp"
 
 namespace {
@@ -119,20 +120,24 @@ class packed_store final : public bench::store {
           "room");
     }
     bytes_ = b.finish();
-    extent_ = std::make_unique<packing::extent>(std::span<const std::byte>(memory_, bytes_),
-                                                packing::extent_place{.file = "memory", .offset = 0, .seed = 1});
+    std::vector<packing::packed_extent> only;
+    only.push_back({.stratum = 0,
+                    .bytes = std::make_unique<const packing::extent>(
+                        std::span<const std::byte>(memory_, bytes_),
+                        packing::extent_place{.file = "memory", .offset = 0, .seed = 1})});
+    strata_ = std::make_unique<packing::strata>(std::move(only));
     clock_ = work.end;
   }
   ~packed_store() override { munmap(memory_, size_); }
 
-  std::unique_ptr<bench::session> new_session() override { return std::make_unique<reading>(*extent_); }
+  std::unique_ptr<bench::session> new_session() override { return std::make_unique<reading>(*strata_); }
   [[nodiscard]] version clock() const override { return clock_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
   class reading final : public bench::session {
    public:
-    explicit reading(const packing::extent& e) : e_(e) {}
+    explicit reading(const packing::strata& all) : all_(all), e_(all.extent_at(0)) {}
     version insert(std::string_view, std::string_view) override { throw std::logic_error("packed: no insert"); }
     version remove(std::string_view) override { throw std::logic_error("packed: no remove"); }
     void tag() override { throw std::logic_error("packed: no tag"); }
@@ -142,11 +147,11 @@ class packed_store final : public bench::store {
     }
     void find_many(std::span<const std::string_view> keys, std::span<const version> at,
                    std::span<std::optional<std::uint64_t>> out) override {
-      found_.resize(keys.size());
-      e_.find_many(keys, at, found_);
-      for (std::size_t i = 0; i < keys.size(); ++i) {
-        out[i] = found_[i] && !found_[i]->is_removal() ? std::optional(number_of(found_[i]->value)) : std::nullopt;
-      }
+      all_.find_many(
+          keys, at.data(), 1, [](std::size_t) { return true; },
+          [&](std::size_t i, const std::optional<packing::packed_record>& r) {
+            out[i] = r && !r->is_removal() ? std::optional(number_of(r->value)) : std::nullopt;
+          });
     }
     void history(std::string_view key, std::vector<recorded_change>& out) override {
       e_.for_each_of(key, version_max, [&](const packing::packed_record& r) {
@@ -162,14 +167,14 @@ class packed_store final : public bench::store {
     }
 
    private:
+    const packing::strata& all_;
     const packing::extent& e_;
-    std::vector<std::optional<packing::packed_record>> found_;
   };
 
   std::size_t size_;
   std::byte* memory_;
   std::uint64_t bytes_;
-  std::unique_ptr<packing::extent> extent_;
+  std::unique_ptr<packing::strata> strata_;
   version clock_;
 };
 

@@ -1,9 +1,7 @@
 #include "stratum/extent.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cassert>
 #include <cstring>
 
 #include "base/checksum.hpp"
@@ -182,29 +180,17 @@ void extent::ask_for_blocks_before(std::uint32_t i) const noexcept {
 
 extent::search extent::expect_find(const sought_key& key, version v) const {
   search s;
-  s.block = fence_.block_of(key, v);
-  if (s.block == fence::none) return s;
-  ask_for_block(s.block);
-  s.key = fence_.guess(s.block, key);
-  prefetch_slots_and_rows(s.block, s.key);
+  const auto [block, guess] = fence_.find(key, v);
+  s.block = block;
+  s.key = guess;
+  if (block == fence::none) return s;
+  ask_for_block(block);
+  prefetch_slots_and_rows(block, guess);
   return s;
 }
 
 std::optional<packed_record> extent::find(const sought_key& sought, version v) const {
   return arrive(expect_find(sought, v), sought, v);
-}
-
-void extent::find_many(std::span<const std::string_view> keys, std::span<const version> versions,
-                       std::span<std::optional<packed_record>> out) const {
-  assert(keys.size() == versions.size() && keys.size() == out.size());
-  constexpr std::size_t group = 32;
-  std::array<search, group> all;
-  for (std::size_t first = 0; first < keys.size(); first += group) {
-    const std::size_t count = std::min(group, keys.size() - first);
-    for (std::size_t i = 0; i < count; ++i) all[i] = begin(sought_key(keys[first + i]), versions[first + i]);
-    for (std::size_t i = 0; i < count; ++i) seek(all[i], sought_key(keys[first + i]));
-    for (std::size_t i = 0; i < count; ++i) out[first + i] = newest(all[i], versions[first + i]);
-  }
 }
 
 std::optional<std::string> extent::inflated_block_fails(std::uint32_t i) const {

@@ -70,9 +70,6 @@ class extent {
     return find(sought_key(key), v);
   }
   [[nodiscard]] std::optional<packed_record> find(const sought_key& key, version v) const;
-  /// The same for many: out[i] of keys[i] and versions[i]. Precondition: equal sizes.
-  void find_many(std::span<const std::string_view> keys, std::span<const version> versions,
-                 std::span<std::optional<packed_record>> out) const;
 
   /// Calls `visit(record)` for the records of `key` whose versions are at most `v`, newest first, until it returns
   /// false; whether it never did.
@@ -97,21 +94,26 @@ class extent {
   /// file. Reads all. Cost: O(bytes).
   void verify(const std::function<void(std::string_view what, std::uint64_t offset)>& report) const;
 
-  // ---- A find in steps, so that the waits of many overlap: begin(), seek(), newest() ----
+  // ---- A find in steps, so that the waits of many overlap: expect_begin(), begin(), seek(), newest() ----
   struct search {
-    std::uint32_t block = fence::none;  ///< none: the key is not there
-    std::uint32_t key = 0;              ///< a guess until seek()
+    std::uint32_t block = fence::none;  ///< none: the key is not there; a group of blocks until begin()
+    std::uint32_t key = 0;              ///< a guess
     const std::byte* bytes = nullptr;   ///< the block's, since seek()
+    block::row_range rows{};            ///< the key's, since seek()
   };
-  /// Asks for what seek() will read.
-  [[nodiscard, gnu::always_inline]] search begin(const sought_key& key, version v) const {
-    search s;
-    s.block = fence_.block_of(key, v);
-    if (s.block == fence::none) return s;
-    ask_for_block(s.block);
-    s.key = fence_.guess(s.block, key);
-    prefetch_slots(s.block, s.key);
-    return s;
+  /// Asks for what begin() will read.
+  [[gnu::always_inline]] void expect_begin(search& s, const sought_key& key) const {
+    s.block = fence_.group_of(key);
+    fence_.expect_group(s.block);
+  }
+  /// Asks for what seek() will read. Precondition: expect_begin().
+  [[gnu::always_inline]] void begin(search& s, const sought_key& key, version v) const {
+    const auto [block, guess] = fence_.find_in(s.block, key, v);
+    s.block = block;
+    s.key = guess;
+    if (block == fence::none) return;
+    ask_for_block(block);
+    prefetch_slots(block, guess);
   }
   /// Asks for what the whole find will read, if its guess is right: of one find, arrive() is the rest.
   [[nodiscard]] search expect_find(const sought_key& key, version v) const;
@@ -121,22 +123,27 @@ class extent {
     const auto [at, is_there] = b.seek(key, s.key);
     return is_there ? b.newest_at(at, v) : std::nullopt;
   }
-  /// Finds the key, and asks for its rows.
+  /// Finds the key, and asks for its rows. Precondition, here and below: there is a block.
   [[gnu::always_inline]] void seek(search& s, const sought_key& key) const {
-    if (s.block == fence::none) return;
     const block b = block_at(s.block);
     const auto [at, is_there] = b.seek(key, s.key);
-    if (is_there) {
-      b.prefetch_rows(at);
+    arrive(s, b, at, is_there);
+  }
+  /// The same if the key is near the guess. If it may be elsewhere, asks for what seek() reads then, and returns false.
+  [[nodiscard, gnu::always_inline]] bool seek_near(search& s, const sought_key& key) const {
+    const block b = block_at(s.block);
+    const auto [at, is_there, is_known] = b.seek_near(key, s.key);
+    if (!is_known) [[unlikely]] {
       s.key = at;
-      s.bytes = blocks_ + fence_.place(s.block);
-    } else {
-      s.block = fence::none;
+      prefetch_slots(s.block, at);
+      return false;
     }
+    arrive(s, b, at, is_there);
+    return true;
   }
   [[nodiscard, gnu::always_inline]] static std::optional<packed_record> newest(const search& s, version v) {
     if (s.block == fence::none) return std::nullopt;
-    return block(s.bytes).newest_at(s.key, v);
+    return block(s.bytes).newest_in(s.rows, v);
   }
 
   // ---- For who keeps places of records ----
@@ -148,10 +155,9 @@ class extent {
   };
   /// Where find() finds it.
   [[nodiscard]] std::optional<record_at> locate(const sought_key& key, version v) const {
-    const std::uint32_t at = fence_.block_of(key, v);
+    const auto [at, guess] = fence_.find(key, v);
     if (at == fence::none) return std::nullopt;
     ask_for_block(at);
-    const std::uint32_t guess = fence_.guess(at, key);
     prefetch_slots_and_rows(at, guess);
     const block b = block_at(at);
     const auto [i, is_there] = b.seek(key, guess);
@@ -180,10 +186,9 @@ class extent {
   [[nodiscard]] position seek(const sought_key& key, bool walks = true) const { return seek(key, expect(key, walks)); }
   /// The same in two steps, so that who has something else to do need not wait: expect() asks for what seek() reads.
   [[nodiscard]] position expect(const sought_key& key, bool walks = true) const {
-    const std::uint32_t at = fence_.block_of(key, version_max);
+    const auto [at, guess] = fence_.find(key, version_max);
     if (at == fence::none) return {fence::none, 0};
     if (place_.on_device && walks) walk_comes_to(media_, media_.data() + media_place(at));
-    const std::uint32_t guess = fence_.guess(at, key);
     prefetch_slots_and_rows(at, guess);
     return {at, guess};
   }
@@ -218,6 +223,15 @@ class extent {
   }
 
  private:
+  [[gnu::always_inline]] void arrive(search& s, const block& b, std::uint32_t at, bool is_there) const noexcept {
+    if (is_there) {
+      s.bytes = b.bytes();
+      s.rows = b.rows_of(at);
+      block::prefetch_rows(s.bytes, s.rows);
+    } else {
+      s.block = fence::none;
+    }
+  }
   /// Whether a step of a walk (walk_step_bytes) ends between the block and the one before it.
   [[nodiscard]] bool is_in_next_step(std::uint32_t i) const noexcept {
     return fence_.place(i) / walk_step_bytes != fence_.place(i - 1) / walk_step_bytes;
@@ -251,20 +265,23 @@ class extent {
   [[nodiscard]] std::uint64_t framed_fence_of(std::span<const std::byte> media,
                                               const format::framed_header& header) const;
   [[nodiscard]] fence checked_fence(const std::byte* media, std::uint64_t offset) const;
-  /// Asks for what seek() will read of block `at` if the guess is right. Always inlined, as the next one: GCC takes a
-  /// function that only prefetches for one without an effect, and leaves its calls out.
-  [[gnu::always_inline]] void prefetch_slots(std::uint32_t at, std::uint32_t guess) const noexcept {
+  /// Asks for what seek() will read of block `at` if the guess is right, `count` heads around it. Always inlined, as
+  /// the next one: GCC takes a function that only prefetches for one without an effect, and leaves its calls out.
+  [[gnu::always_inline]] void prefetch_slots(std::uint32_t at, std::uint32_t guess,
+                                             std::uint32_t count = block::heads_at_once) const noexcept {
     const std::byte* const begin = blocks_ + fence_.place(at);
     __builtin_prefetch(begin);
-    const std::byte* const first = begin + sizeof(format::block_header) +
-                                   (std::int64_t{guess} - block::heads_at_once / 2) * std::int64_t{slot_bytes_};
-    const std::byte* const last = first + (block::heads_at_once - 1) * slot_bytes_;
+    const std::byte* const first =
+        begin + sizeof(format::block_header) + (std::int64_t{guess} - count / 2) * std::int64_t{slot_bytes_};
+    const std::byte* const last = first + (count - 1) * slot_bytes_;
     for (const std::byte* line = first; line < last; line += format::block_alignment) __builtin_prefetch(line);
     __builtin_prefetch(last);
   }
-  /// The same, and what newest_at() will read: rows lie about as far behind the first one as slots do.
+  /// The same, farther around, for who waits for this key alone; and what newest_at() will read: rows lie about as far
+  /// behind the first one as slots do.
   [[gnu::always_inline]] void prefetch_slots_and_rows(std::uint32_t at, std::uint32_t guess) const noexcept {
-    prefetch_slots(at, guess);
+    constexpr std::uint32_t heads_far = 28;
+    prefetch_slots(at, guess, heads_far);
     const format::block_place place = fence_.block_at(at);
     const std::uint64_t begin = std::uint64_t{place.rows_at} * format::block_alignment;
     const std::uint64_t size = fence_.place(at + 1) - fence_.place(at);
@@ -290,10 +307,9 @@ class extent {
 template <class Visit>
 bool extent::for_each_of(std::string_view key, version v, Visit&& visit) const {
   const sought_key sought(key);
-  std::uint32_t at = fence_.block_of(sought, v);
+  auto [at, guess] = fence_.find(sought, v);
   if (at != fence::none) ask_for_block(at);
-  for (; at < fence_.blocks(); ++at) {  // none is behind all
-    const std::uint32_t guess = fence_.guess(at, sought);
+  for (; at < fence_.blocks(); ++at, guess = 0) {  // none is behind all; the key is the first one of those behind
     prefetch_slots_and_rows(at, guess);
     const block b = block_at(at);
     const auto [i, is_there] = b.seek(sought, guess);

@@ -88,6 +88,10 @@ fence::fence(const std::byte* at, std::uint32_t blocks, std::uint64_t separators
     heads += count * sizeof(std::uint64_t);
     if (count <= fence_fanout) break;
   }
+  const level& top = levels_[level_count_ - 1];
+  for (std::uint32_t i = 0; i < fence_fanout; ++i) {
+    top_[i] = i < top.count ? number<std::uint64_t>(top.heads, i) : ~std::uint64_t{0};
+  }
   newest_ = at + c.newest;
   places_ = at + c.places;
   ends_ = at + c.ends;
@@ -100,18 +104,25 @@ std::string_view fence::separator(std::uint32_t i) const noexcept {
   return {separators_ + from, number<std::uint32_t>(ends_, i) - from};
 }
 
-std::uint32_t fence::heads_to(std::uint64_t head) const noexcept {
-  std::uint32_t from = 0;  // of the level: the first one of the group that is searched
-  for (std::uint32_t l = level_count_; l-- > 0;) {
-    const level& here = levels_[l];
-    const std::byte* const group = here.heads + std::uint64_t{from} * sizeof(std::uint64_t);
-    const std::uint32_t count = std::min(fence_fanout, here.count - from);
-    const auto is_at_most = [&](std::uint32_t i) { return number<std::uint64_t>(group, i) <= head; };
-    const std::uint32_t to = count == fence_fanout ? count_while_of_16(is_at_most) : count_while(count, is_at_most);
-    if (to == 0) return 0;  // only in the first group: the head of every other one is at most `head`
-    from = l == 0 ? from + to : (from + to - 1) * fence_fanout;
-  }
-  return from;
+inline std::uint32_t fence::top_heads_to(std::uint64_t head) const noexcept {
+  const std::uint32_t to = count_while_of_16([&](std::uint32_t i) { return top_[i] <= head; });
+  return std::min(to, levels_[level_count_ - 1].count);
+}
+
+inline std::uint32_t fence::heads_to(const level& in, std::uint32_t from, std::uint64_t head) noexcept {
+  // 16 in any case, of which the last group may have less: all before it are at most `head`, too
+  const std::uint32_t begin = std::min(from, in.count - fence_fanout);
+  const std::byte* const group = in.heads + std::uint64_t{begin} * sizeof(std::uint64_t);
+  return begin + count_while_of_16([&](std::uint32_t i) { return number<std::uint64_t>(group, i) <= head; });
+}
+
+std::uint32_t fence::group_of(const sought_key& key) const noexcept {
+  if (level_count_ == 1) return 0;
+  const std::uint64_t head = key.head_behind(prefix_.size());
+  std::uint32_t to = top_heads_to(head);
+  if (to == 0) return 0;  // all are greater
+  for (std::uint32_t l = level_count_ - 2; l > 0; --l) to = heads_to(levels_[l], (to - 1) * fence_fanout, head);
+  return (to - 1) * fence_fanout;
 }
 
 bool fence::is_behind(std::uint32_t i, std::string_view key, version v) const noexcept {
@@ -119,16 +130,33 @@ bool fence::is_behind(std::uint32_t i, std::string_view key, version v) const no
   return order > 0 || (order == 0 && goes_on(i) && newest(i) < v);  // a key's first block has all that is newer
 }
 
-std::uint32_t fence::block_of(const sought_key& key, version v) const noexcept {
+inline std::uint32_t fence::block_in(std::uint32_t group, std::uint64_t head, const sought_key& key,
+                                     version v) const noexcept {
   if (!prefix_.empty()) {
     const int order = key.bytes.substr(0, prefix_.size()).compare(prefix_);
     if (order != 0) return order < 0 ? none : blocks_ - 1;
   }
-  const std::uint64_t head = key.head_behind(prefix_.size());
-  const std::uint32_t end = heads_to(head);
+  const std::uint32_t end = level_count_ == 1 ? top_heads_to(head) : heads_to(levels_[0], group, head);
   if (end == 0) return none;
   // Those of a smaller head are not behind the key. Those of the same head are asked.
   return head_at(end - 1) == head ? last_not_behind(end, head, key.bytes, v) : end - 1;
+}
+
+inline std::uint32_t fence::key_in(std::uint32_t block, std::uint64_t head) const noexcept {
+  const std::uint32_t keys = block_at(block).keys;
+  const std::uint64_t first = head_at(block);
+  const std::uint64_t end = block + 1 < blocks_ ? head_at(block + 1) : ~std::uint64_t{0};
+  if (head <= first) return 0;
+  if (head >= end) return keys;
+  // Halved they are numbers with a sign, which processors make into fractions without a branch.
+  const auto fraction = [](std::uint64_t n) { return static_cast<double>(static_cast<std::int64_t>(n / 2)); };
+  return static_cast<std::uint32_t>(fraction(head - first) / (fraction(end - first) + 1) * keys);
+}
+
+fence::guess fence::find_in(std::uint32_t group, const sought_key& key, version v) const noexcept {
+  const std::uint64_t head = key.head_behind(prefix_.size());
+  const std::uint32_t block = block_in(group, head, key, v);
+  return {block, block == none ? 0 : key_in(block, head)};
 }
 
 std::uint32_t fence::last_not_behind(std::uint32_t end, std::uint64_t head, std::string_view key,
@@ -144,18 +172,6 @@ std::uint32_t fence::last_not_behind(std::uint32_t end, std::uint64_t head, std:
     }
   }
   return end == 0 ? none : end - 1;
-}
-
-std::uint32_t fence::guess(std::uint32_t i, const sought_key& key) const noexcept {
-  const std::uint32_t keys = block_at(i).keys;
-  const std::uint64_t first = head_at(i);
-  const std::uint64_t end = i + 1 < blocks_ ? head_at(i + 1) : ~std::uint64_t{0};
-  const std::uint64_t head = key.head_behind(prefix_.size());
-  if (head <= first) return 0;
-  if (head >= end) return keys;
-  // Halved they are numbers with a sign, which processors make into fractions without a branch.
-  const auto fraction = [](std::uint64_t n) { return static_cast<double>(static_cast<std::int64_t>(n / 2)); };
-  return static_cast<std::uint32_t>(fraction(head - first) / (fraction(end - first) + 1) * keys);
 }
 
 const char* fence::fail() const noexcept {

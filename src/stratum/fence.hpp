@@ -5,12 +5,12 @@
 //   f.write(to, end_place);                            // f.size() bytes
 //
 //   const fence f(bytes, blocks, prefix);
-//   f.block_of(sought_key("layer1/bias"), v);          // the block, or none
+//   f.find(sought_key("layer1/bias"), v);              // the block, or none
 //
 // A separator of a block is at most its first key, and greater than every key before it. What is sought is a pair of a
 // key and a version; the block that has it, if one has, is the last one whose separator is not behind it.
 //
-// Threads: immutable after it was written; any. Cost: block_of() O(log blocks); it reads one line of heads for each
+// Threads: immutable after it was written; any. Cost: find() O(log blocks); it reads one line of heads for each
 // factor of 16 and, only where heads tie, separators.
 #pragma once
 
@@ -59,8 +59,25 @@ class fence {
   fence(const std::byte* at, std::uint32_t blocks, std::uint64_t separators, std::size_t prefix_size) noexcept;
 
   [[nodiscard]] std::uint32_t blocks() const noexcept { return blocks_; }
+  /// A block, and which of its keys may be the one sought.
+  struct guess {
+    std::uint32_t block;
+    std::uint32_t key;
+  };
   /// The last block whose separator is not behind (key, v): newer versions of a key come first. none if there is none.
-  [[nodiscard]] std::uint32_t block_of(const sought_key& key, version v) const noexcept;
+  /// And which of its keys `key` may be, if these are spread evenly between its separator and the next one.
+  [[nodiscard]] guess find(const sought_key& key, version v) const noexcept { return find_in(group_of(key), key, v); }
+  /// The same in two steps, for who has other keys to look for while lines come: group_of() reads no line of the lowest
+  /// level, and expect_group() asks for those that find_in() reads.
+  [[nodiscard]] std::uint32_t group_of(const sought_key& key) const noexcept;
+  [[gnu::always_inline]] void expect_group(std::uint32_t group) const noexcept {
+    for (const std::byte* const column : {levels_[0].heads, places_}) {  // a block has 8 bytes of each
+      const std::byte* const first = column + std::uint64_t{group} * sizeof(std::uint64_t);
+      __builtin_prefetch(first);
+      __builtin_prefetch(first + format::fence_fanout / 2 * sizeof(std::uint64_t));
+    }
+  }
+  [[nodiscard]] guess find_in(std::uint32_t group, const sought_key& key, version v) const noexcept;
   /// Where block i begins, for i = blocks() where the last one ends, in bytes from the extent's start.
   [[nodiscard]] std::uint64_t place(std::uint32_t i) const noexcept {
     return std::uint64_t{block_at(i).at} * format::block_alignment;
@@ -68,8 +85,6 @@ class fence {
   [[nodiscard]] format::block_place block_at(std::uint32_t i) const noexcept {
     return number<format::block_place>(places_, i);
   }
-  /// Which of the keys of block i `key` may be, if these are spread evenly between its separator and the next one.
-  [[nodiscard]] std::uint32_t guess(std::uint32_t i, const sought_key& key) const noexcept;
   /// version_max, unless block i goes on with the key of the one before.
   [[nodiscard]] version newest(std::uint32_t i) const noexcept { return number<version>(newest_, i); }
   [[nodiscard]] bool goes_on(std::uint32_t i) const noexcept { return newest(i) != version_max; }
@@ -78,6 +93,10 @@ class fence {
   [[nodiscard]] const char* fail() const noexcept;
 
  private:
+  struct level {
+    const std::byte* heads;
+    std::uint32_t count;
+  };
   template <class Number>
   [[nodiscard]] static Number number(const std::byte* column, std::uint32_t i) noexcept {
     Number n;
@@ -87,21 +106,23 @@ class fence {
   [[nodiscard]] std::uint64_t head_at(std::uint32_t i) const noexcept {
     return number<std::uint64_t>(levels_[0].heads, i);
   }
-  /// How many heads are at most `head`.
-  [[nodiscard]] std::uint32_t heads_to(std::uint64_t head) const noexcept;
-  /// block_of() if the separator before `end` has the key's head, and those from `end` on a greater one.
+  /// How many heads are at most `head`: of the uppermost level, and of a lower one, where they end in the group that
+  /// begins at `from`.
+  [[nodiscard]] std::uint32_t top_heads_to(std::uint64_t head) const noexcept;
+  [[nodiscard]] static std::uint32_t heads_to(const level& in, std::uint32_t from, std::uint64_t head) noexcept;
+  [[nodiscard]] std::uint32_t block_in(std::uint32_t group, std::uint64_t head, const sought_key& key,
+                                       version v) const noexcept;
+  [[nodiscard]] std::uint32_t key_in(std::uint32_t block, std::uint64_t head) const noexcept;
+  /// block_in() if the separator before `end` has the key's head, and those from `end` on a greater one.
   [[nodiscard]] std::uint32_t last_not_behind(std::uint32_t end, std::uint64_t head, std::string_view key,
                                               version v) const noexcept;
   /// Whether block i's separator is behind (key, v).
   [[nodiscard]] bool is_behind(std::uint32_t i, std::string_view key, version v) const noexcept;
 
   static constexpr std::size_t levels_max = 8;
-  struct level {
-    const std::byte* heads;
-    std::uint32_t count;
-  };
-  level levels_[levels_max];
+  level levels_[levels_max];  // the uppermost one has at most a group, the others have more
   std::uint32_t level_count_ = 0;
+  std::uint64_t top_[format::fence_fanout];  // heads of the uppermost level, filled up with the greatest ones
   std::uint32_t blocks_;
   const std::byte* newest_;
   const std::byte* places_;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/search.hpp"
-
 namespace icecore::stratum {
 
 strata::strata(std::vector<packed_extent> all, const std::shared_ptr<frame_cache>& frames,
@@ -45,8 +43,7 @@ std::uint32_t strata::extent_among(const range& of, const sought_key& key, versi
   if (order < 0) return of.end;
   if (order == 0) {
     const std::uint64_t head = key.head_behind(prefix_.size());
-    const std::uint64_t* const heads = heads_.data() + of.begin;
-    behind = of.begin + count_while(of.end - of.begin, [&](std::uint32_t i) { return heads[i] <= head; });
+    behind = first_behind(of, head);
     if (behind == of.begin) return of.end;
     if (heads_[behind - 1] == head) {  // those of the same head are compared as they are
       const auto all = heads_.begin();

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/search.hpp"
 #include "stratum/block/values_elsewhere.hpp"
 #include "stratum/extent.hpp"
 #include "stratum/frames/frame_cache.hpp"
@@ -153,7 +154,12 @@ class strata {
 
   /// The extent of the stratum that a search for (key, v) begins in. If all keys are greater, the only one, or `end`.
   [[nodiscard]] std::uint32_t extent_for(const range& of, const sought_key& key, version v) const {
-    return of.end - of.begin == 1 ? of.begin : extent_among(of, key, v);
+    if (of.end - of.begin == 1) return of.begin;
+    if (prefix_.empty()) [[likely]] {  // mostly one compare of heads tells
+      const std::uint32_t behind = first_behind(of, key.head);
+      if (behind > of.begin && heads_[behind - 1] != key.head && !goes_on(behind - 1)) return behind - 1;
+    }
+    return extent_among(of, key, v);
   }
   /// Whether the history of this record's key goes on in the next block, or in the next extent.
   [[nodiscard]] bool goes_on_behind(const record_place& at) const;
@@ -170,6 +176,11 @@ class strata {
   /// What look(extent's number) finds, in the extents of a stratum that can have it.
   template <class Look>
   [[nodiscard]] auto find_in(const range& stratum, const sought_key& key, version v, Look look) const;
+  /// The first extent of the stratum whose first key's head is greater.
+  [[nodiscard]] std::uint32_t first_behind(const range& of, std::uint64_t head) const noexcept {
+    const std::uint64_t* const heads = heads_.data() + of.begin;
+    return of.begin + count_while(of.end - of.begin, [&](std::uint32_t i) { return heads[i] <= head; });
+  }
   [[nodiscard]] std::uint32_t extent_among(const range& of, const sought_key& key, version v) const;
   [[nodiscard]] std::optional<record_place> find_from(std::uint32_t stratum, const sought_key& key, version v) const;
 
@@ -195,6 +206,7 @@ void strata::find_many(std::span<const std::string_view> keys, const version* at
                        const Wanted& wanted, const Take& take) const {
   constexpr std::size_t group = 16;
   std::array<search, group> all;
+  std::array<std::uint8_t, group> not_near;  // keys that are not where they were expected
   const range& youngest = strata_.front();
   for (std::size_t first = 0; first < keys.size(); first += group) {
     const std::size_t count = std::min(group, keys.size() - first);
@@ -206,11 +218,20 @@ void strata::find_many(std::span<const std::string_view> keys, const version* at
     each_wanted([&](search& s, std::string_view key, version v, std::size_t) {
       const sought_key sought(key);
       s.extent = extent_for(youngest, sought, v);
-      s.in = s.extent == youngest.end ? extent::search() : extent_at(s.extent).begin(sought, v);
+      s.in.block = fence::none;
+      if (s.extent != youngest.end) extent_at(s.extent).expect_begin(s.in, sought);
     });
-    each_wanted([&](search& s, std::string_view key, version, std::size_t) {
-      if (s.in.block != fence::none) extent_at(s.extent).seek(s.in, sought_key(key));
+    each_wanted([&](search& s, std::string_view key, version v, std::size_t) {
+      if (s.in.block != fence::none) extent_at(s.extent).begin(s.in, sought_key(key), v);
     });
+    std::size_t elsewhere = 0;
+    each_wanted([&](search& s, std::string_view key, version, std::size_t i) {
+      if (s.in.block == fence::none || extent_at(s.extent).seek_near(s.in, sought_key(key))) return;
+      not_near[elsewhere++] = static_cast<std::uint8_t>(i - first);
+    });
+    for (const std::uint8_t i : std::span(not_near).first(elsewhere)) {
+      extent_at(all[i].extent).seek(all[i].in, sought_key(keys[first + i]));
+    }
     each_wanted([&](const search& s, std::string_view key, version v, std::size_t i) {
       std::optional<packed_record> found;
       if (s.in.block != fence::none) found = extent::newest(s.in, v);

@@ -114,26 +114,6 @@ TEST_P(Extents, a_walk_and_a_history_end_where_the_visitor_says) {
   EXPECT_EQ(records, 1);
 }
 
-TEST_P(Extents, many_keys_are_found_as_single_ones_are) {
-  std::mt19937_64 random(5);
-  std::vector<std::string> keys;
-  std::vector<version> versions;
-  for (const auto& [key, history] : model) {
-    keys.insert(keys.end(), {key, key + '\0', key});
-    versions.insert(versions.end(), {history.front().first, version_max, 1 + random() % (history.front().first + 1)});
-  }
-  const std::vector<std::string_view> views(keys.begin(), keys.end());
-  std::vector<std::optional<packed_record>> out(keys.size(), packed_record{});
-  e.find_many(views, versions, out);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const auto single = e.find(keys[i], versions[i]);
-    ASSERT_EQ(out[i].has_value(), single.has_value()) << i;
-    if (single) {
-      ASSERT_EQ(as_seen(*out[i]), as_seen(*single)) << i;
-    }
-  }
-}
-
 TEST_P(Extents, the_header_counts_what_is_there_and_nothing_is_damaged) {
   std::uint64_t records = 0;
   std::uint64_t removals = 0;

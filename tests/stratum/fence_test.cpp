@@ -33,7 +33,7 @@ void compare(const std::vector<separator_of>& all, std::size_t prefix, const std
   ASSERT_EQ(f.fail(), nullptr);
   for (const std::string& key : sought) {
     for (const version v : {version{1}, version{7}, version{8}, version{9}, version_max}) {
-      ASSERT_EQ(f.block_of(sought_key(key), v), expected(all, key, v)) << key << " at " << v << " of " << all.size();
+      ASSERT_EQ(f.find(sought_key(key), v).block, expected(all, key, v)) << key << " at " << v << " of " << all.size();
     }
   }
   ASSERT_EQ(f.place(b.blocks()), (2 + all.size() * 3) * format::block_alignment);
@@ -52,7 +52,7 @@ TEST(Fences, of_each_size_lead_to_the_right_block) {
     std::ranges::sort(all, {}, &separator_of::key);
     const auto [first, last] = std::ranges::unique(all, {}, &separator_of::key);
     all.erase(first, last);
-    std::vector<std::string> sought{"", "o", "p", "q", std::string("p\0", 2)};
+    std::vector<std::string> sought{"", "o", "p", "q", std::string("p\0", 2), std::string(9, '\xff')};
     for (std::size_t i = 0; i < all.size(); i += 1 + all.size() / 100) {
       sought.insert(sought.end(), {all[i].key, all[i].key + "x", all[i].key.substr(0, 3)});
     }

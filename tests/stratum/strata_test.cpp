@@ -92,6 +92,29 @@ TEST_P(Strata, find_what_the_histories_have) {
   }
 }
 
+TEST_P(Strata, of_one_extent_have_many_keys_where_single_ones_are) {
+  const packed whole = pack(model_);
+  std::vector<packed_extent> only;
+  only.push_back({.stratum = 0, .first = 0, .goes_on = false, .bytes = std::make_unique<const extent>(whole.open())});
+  const strata all(std::move(only));
+  std::mt19937_64 random(5);
+  std::vector<std::string> keys;
+  std::vector<version> at;
+  for (const auto& [key, history] : model_) {
+    keys.insert(keys.end(), {key, key + '\0', key});
+    at.insert(at.end(), {history.front().first, version_max, 1 + random() % (history.front().first + 1)});
+  }
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  std::vector<bool> told(keys.size());
+  all.find_many(
+      views, at.data(), 1, [](std::size_t i) { return i % 7 != 0; },
+      [&](std::size_t i, const auto& found) {
+        ASSERT_EQ(as_found(found), find_in(model_, keys[i], at[i])) << keys[i] << " in version " << at[i];
+        told[i] = true;
+      });
+  for (std::size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(told[i], i % 7 != 0) << i;
+}
+
 TEST_P(Strata, walk_from_each_key_on) {
   const strata packed = make(30);
   for (const std::string& from : sought()) {

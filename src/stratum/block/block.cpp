@@ -9,28 +9,34 @@ namespace icecore::stratum {
 
 using namespace format;
 
-inline std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t guess) const noexcept {
-  const auto is_less = [slots = slot(0), slot_bytes = std::uint64_t{header().slot_bytes}, mask = head_mask(),
-                        sought](std::uint32_t i) {
-    return (__builtin_bswap64(word_at(slots + i * slot_bytes)) & mask) < sought;
+template <bool IsWhole, class Beyond>
+inline std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t guess,
+                                           const Beyond& beyond) const noexcept {
+  const std::uint64_t slot_bytes = header().slot_bytes;
+  const auto is_head_less = [mask = head_mask(), sought](const std::byte* slot) {
+    const std::uint64_t word = __builtin_bswap64(word_at(slot));
+    return (IsWhole ? word : word & mask) < sought;
   };
+  const auto is_less = [&, slots = slot(0)](std::uint32_t i) { return is_head_less(slots + i * slot_bytes); };
   const std::uint32_t all = keys();
   if (all <= heads_at_once) return count_while(all, is_less);
   const std::uint32_t begin = std::min(guess - std::min(guess, heads_at_once / 2), all - heads_at_once);
-  const std::uint32_t less = count_while_of_16([&](std::uint32_t i) { return is_less(begin + i); });
+  const std::uint32_t less =
+      count_while_of_16([&, first = slot(begin)](std::uint32_t i) { return is_head_less(first + i * slot_bytes); });
   if ((less > 0 || begin == 0) && (less < heads_at_once || begin + heads_at_once == all)) [[likely]]
     return begin + less;
-  return first_not_less_beyond(begin, less, is_less);
+  return beyond(begin, less, is_less);
 }
 
-/// Outwards from there, in doubling steps.
+/// Outwards from there, in doubling steps. The first ones are in lines that were asked for with those around the guess.
 template <class IsLess>
 [[gnu::noinline]] std::uint32_t block::first_not_less_beyond(std::uint32_t begin, std::uint32_t less,
                                                              IsLess is_less) const noexcept {
+  constexpr std::uint32_t first_step = heads_at_once / 4;
   std::uint32_t from = begin + heads_at_once;
   std::uint32_t end = keys();
   if (less > 0) {
-    for (std::uint32_t step = heads_at_once; step < end - from; step *= 2) {
+    for (std::uint32_t step = first_step; step < end - from; step *= 2) {
       if (!is_less(from + step - 1)) {
         end = from + step - 1;
         break;
@@ -40,7 +46,7 @@ template <class IsLess>
   } else {
     from = 0;
     end = begin;
-    for (std::uint32_t step = heads_at_once; step <= end; step *= 2) {
+    for (std::uint32_t step = first_step; step <= end; step *= 2) {
       if (is_less(end - step)) {
         from = end - step + 1;
         break;
@@ -51,7 +57,8 @@ template <class IsLess>
   return from + count_while(end - from, [&](std::uint32_t i) { return is_less(from + i); });
 }
 
-block::place block::seek(const sought_key& key, std::uint32_t guess) const noexcept {
+template <class Beyond>
+inline block::place block::seek_with(const sought_key& key, std::uint32_t guess, const Beyond& beyond) const noexcept {
   std::uint64_t sought = key.head;
   if (!has(block_flags::keys_in_slots) && header().prefix_size > 0) {
     const std::string_view prefix = this->key(0).substr(0, header().prefix_size);
@@ -59,7 +66,8 @@ block::place block::seek(const sought_key& key, std::uint32_t guess) const noexc
     if (order != 0) return {order < 0 ? 0 : keys(), false};
     sought = key.head_behind(header().prefix_size);
   }
-  std::uint32_t at = first_not_less(sought, guess);
+  std::uint32_t at = head_bytes() == sizeof sought ? first_not_less<true>(sought, guess, beyond)
+                                                   : first_not_less<false>(sought, guess, beyond);
   if (has(block_flags::keys_in_slots) && key.bytes.size() == header().key_size) {  // the head is the key
     return {at, at < keys() && head(at) == sought};
   }
@@ -74,6 +82,29 @@ block::place block::seek(const sought_key& key, std::uint32_t guess) const noexc
     }
   }
   return {at, false};
+}
+
+block::place block::seek(const sought_key& key, std::uint32_t guess) const noexcept {
+  return seek_with(key, guess, [this](std::uint32_t begin, std::uint32_t less, const auto& is_less) {
+    return first_not_less_beyond(begin, less, is_less);
+  });
+}
+
+block::near_place block::seek_near(const sought_key& key, std::uint32_t guess) const noexcept {
+  near_place near{};
+  near.is_known = true;
+  const place found = seek_with(key, guess, [&](std::uint32_t begin, std::uint32_t less, const auto&) {
+    near.is_known = false;
+    // The next window has one head of this one, which tells that it begins, or ends, where it should.
+    constexpr std::uint32_t to_next = heads_at_once - 1;
+    near.at = (less > 0 ? begin + to_next : begin - std::min(begin, to_next)) + heads_at_once / 2;
+    return keys();
+  });
+  if (near.is_known) {
+    near.at = found.at;
+    near.is_there = found.is_there;
+  }
+  return near;
 }
 
 const char* block::check(const std::byte* at, std::uint64_t size, std::uint32_t seed) noexcept {

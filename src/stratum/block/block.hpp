@@ -26,6 +26,7 @@ class block {
   static constexpr std::uint32_t heads_at_once = 16;
 
   explicit block(const std::byte* at) noexcept : at_(at) {}
+  [[nodiscard]] const std::byte* bytes() const noexcept { return at_; }
 
   /// What is wrong with the block of `size` bytes that lies at `at`; nullptr if all is well. `seed` is that of its
   /// place. Reads all of it.
@@ -52,6 +53,13 @@ class block {
   /// `guess`: where the key may be. It costs little if it is wrong by a few.
   [[nodiscard]] place seek(const sought_key& key, std::uint32_t guess) const noexcept;
   [[nodiscard]] place seek(const sought_key& key) const noexcept { return seek(key, keys() / 2U); }
+  /// The same, which reads only what is near the guess.
+  struct near_place {
+    std::uint32_t at;  ///< a better guess if it is not known
+    bool is_there;
+    bool is_known;
+  };
+  [[nodiscard]] near_place seek_near(const sought_key& key, std::uint32_t guess) const noexcept;
 
   /// The first key from `from` on that is not less than `bound`; keys() if all are less. Quick if that is so, or if it
   /// is not far.
@@ -61,12 +69,20 @@ class block {
     return std::max(from, seek(sought_key(bound), from + ahead).at);
   }
 
+  /// Where a key's rows are, from the block's start.
+  struct row_range {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  [[nodiscard]] row_range rows_of(std::uint32_t i) const noexcept { return {rows_begin(i), rows_end(i)}; }
   /// The newest record of key i whose version is at most v.
   [[nodiscard]] std::optional<packed_record> newest_at(std::uint32_t i, version v) const noexcept {
+    return newest_in(rows_of(i), v);
+  }
+  [[nodiscard]] std::optional<packed_record> newest_in(const row_range& of, version v) const noexcept {
     if (v < header().least) return std::nullopt;
     const row_reader rows(*this);
-    const std::uint64_t end = rows_end(i);
-    for (std::uint64_t at = rows_begin(i); at < end; at = rows.end(at)) {
+    for (std::uint64_t at = of.begin; at < of.end; at = rows.end(at)) {
       if (rows.stamped(at) <= v) return rows.read(at).record;
     }
     return std::nullopt;
@@ -128,12 +144,11 @@ class block {
     const std::uint64_t rows = header().end - rows_at;
     prefetch(rows_at + rows * first / keys, rows_at + rows * end / keys);
   }
-  /// Asks for the first rows of key i, which may lie in two lines.
-  [[gnu::always_inline]] void prefetch_rows(std::uint32_t i) const noexcept {
+  /// Asks for the first rows of a key, which may lie in two lines.
+  [[gnu::always_inline]] static void prefetch_rows(const std::byte* block, const row_range& of) noexcept {
     constexpr std::uint64_t row_bytes_usual = 24;
-    const std::byte* const rows = at_ + header().rows_at + row(i);
-    __builtin_prefetch(rows);
-    __builtin_prefetch(rows + row_bytes_usual);
+    __builtin_prefetch(block + of.begin);
+    __builtin_prefetch(block + of.begin + row_bytes_usual);
   }
 
  private:
@@ -244,7 +259,13 @@ class block {
   template <class IsLess>
   [[nodiscard]] std::uint32_t first_not_less_beyond(std::uint32_t begin, std::uint32_t less,
                                                     IsLess is_less) const noexcept;
-  [[nodiscard]] std::uint32_t first_not_less(std::uint64_t head, std::uint32_t guess) const noexcept;
+  /// `IsWhole`: a slot has 8 bytes of a head, or more. `beyond(begin, less, is_less)` tells it if it is not among the
+  /// `heads_at_once` heads from `begin` on, which are around the guess.
+  template <bool IsWhole, class Beyond>
+  [[nodiscard]] std::uint32_t first_not_less(std::uint64_t head, std::uint32_t guess,
+                                             const Beyond& beyond) const noexcept;
+  template <class Beyond>
+  [[nodiscard]] place seek_with(const sought_key& key, std::uint32_t guess, const Beyond& beyond) const noexcept;
   [[nodiscard]] const char* parts_fail() const noexcept;
   [[nodiscard]] const char* keys_fail() const noexcept;
   [[nodiscard]] const char* rows_fail() const noexcept;
