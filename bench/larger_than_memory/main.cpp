@@ -442,10 +442,15 @@ int run(const plan& how) {
       forget_cached(at);
       result[0] = {};
       tell(fmt::format("repetition {} of {}: {}", r + 1, how.repetitions, one.which.name));
-      run_and_kill(limit_s, [&] {
-        limit.enter();
-        measure(one.which, at, how, 100 * r + 1, result[0]);
-      });
+      try {
+        run_and_kill(limit_s, [&] {
+          limit.enter();
+          measure(one.which, at, how, 100 * r + 1, result[0]);
+        });
+      } catch (const std::exception& e) {
+        throw std::runtime_error(fmt::format("{}: {}; a store that needs more than --limit is killed by the kernel",
+                                             one.which.name, e.what()));
+      }
       one.repetitions.push_back(result[0]);
     }
   }
