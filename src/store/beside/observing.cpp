@@ -5,6 +5,7 @@
 #include "store/beside/observing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <span>
@@ -20,6 +21,16 @@
 namespace icecore::detail {
 namespace {
 
+/// So many records are looked at together, so that the waits for memory overlap.
+constexpr std::size_t group_size = 64;
+
+template <class Take>
+void for_each_group(std::span<const link> all, const Take& take) {
+  for (; !all.empty(); all = all.subspan(std::min(group_size, all.size()))) {
+    take(all.first(std::min(group_size, all.size())));
+  }
+}
+
 /// The records of `parts` become the newest ones of their entries where they are. By as many threads as there are
 /// parts.
 void raise_heads(observed_histories& histories, const std::vector<settled_part>& parts) {
@@ -27,13 +38,29 @@ void raise_heads(observed_histories& histories, const std::vector<settled_part>&
   for (const settled_part& part : parts) updates += part.updates.size();
   histories.heads().reserve(updates);
   run_on_threads(static_cast<unsigned>(parts.size()), [&](unsigned t) {
-    for (const link update : parts[t].updates) {
-      const record r = histories.at(update);
-      const std::uint32_t depth = r.header().depth;
-      histories.heads().raise(r.as_update().entry, update,
-                              [&](link known) { return histories.at(known).header().depth < depth; });
-    }
+    for_each_group(parts[t].updates, [&](std::span<const link> group) {
+      for (const link update : group) histories.heads().prefetch(histories.at(update).as_update().entry);
+      for (const link update : group) {
+        const record r = histories.at(update);
+        const std::uint32_t depth = r.header().depth;
+        histories.heads().raise(r.as_update().entry, update,
+                                [&](link known) { return histories.at(known).header().depth < depth; });
+      }
+    });
   });
+}
+
+void enter(index::ordered_index& to, const entry_keys& keys, const std::vector<settled_part>& parts) {
+  std::array<std::string_view, group_size> sought;
+  std::array<link, group_size> nowhere;
+  for (const settled_part& part : parts) {
+    for_each_group(part.entries, [&](std::span<const link> group) {
+      for (std::size_t i = 0; i < group.size(); ++i) sought[i] = keys.key_of(group[i]);
+      // these searches overlap, and those that enter the keys find their nodes in the caches
+      to.find_many(std::span(sought).first(group.size()), std::span(nowhere).first(group.size()));
+      for (std::size_t i = 0; i < group.size(); ++i) static_cast<void>(to.insert(sought[i], group[i]));
+    });
+  }
 }
 
 void add_tags(tag_index& to, const observed_histories& histories, const std::vector<settled_part>& parts) {
@@ -284,9 +311,7 @@ version observed_engine<Heads>::refresh() {
   }
   const version settled = now->version;
   raise_heads(*own_.histories, found);
-  for (const settled_part& part : found) {
-    for (const link entry : part.entries) static_cast<void>(this->index_->insert(own_.keys->key_of(entry), entry));
-  }
+  enter(*this->index_, *own_.keys, found);
   {
     // a checkpoint's cut, and counts, are of one version
     const std::scoped_lock as_a_tag(this->opened_->tag_mutex);
