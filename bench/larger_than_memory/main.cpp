@@ -448,7 +448,7 @@ int run(const plan& how) {
           measure(one.which, at, how, 100 * r + 1, result[0]);
         });
       } catch (const std::exception& e) {
-        throw std::runtime_error(fmt::format("{}: {}; a store that needs more than --limit is killed by the kernel",
+        throw std::runtime_error(fmt::format("{}: {} (the kernel kills a store that needs more memory than --limit)",
                                              one.which.name, e.what()));
       }
       one.repetitions.push_back(result[0]);

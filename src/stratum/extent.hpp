@@ -17,6 +17,7 @@
 //       do not change, but for inflated ones that leave (frames/frame_cache.hpp).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -123,11 +124,11 @@ class extent {
     const auto [at, is_there] = b.seek(key, s.key);
     return is_there ? b.newest_at(at, v) : std::nullopt;
   }
-  /// Finds the key, and asks for its rows. Precondition, here and below: there is a block.
+  /// Finds the key, and asks for its rows. Precondition, as of seek_near(): there is a block.
   [[gnu::always_inline]] void seek(search& s, const sought_key& key) const {
     const block b = block_at(s.block);
     const auto [at, is_there] = b.seek(key, s.key);
-    arrive(s, b, at, is_there);
+    take_place(s, b, at, is_there);
   }
   /// The same if the key is near the guess. If it may be elsewhere, asks for what seek() reads then, and returns false.
   [[nodiscard, gnu::always_inline]] bool seek_near(search& s, const sought_key& key) const {
@@ -138,7 +139,7 @@ class extent {
       prefetch_slots(s.block, at);
       return false;
     }
-    arrive(s, b, at, is_there);
+    take_place(s, b, at, is_there);
     return true;
   }
   [[nodiscard, gnu::always_inline]] static std::optional<packed_record> newest(const search& s, version v) {
@@ -223,7 +224,7 @@ class extent {
   }
 
  private:
-  [[gnu::always_inline]] void arrive(search& s, const block& b, std::uint32_t at, bool is_there) const noexcept {
+  [[gnu::always_inline]] void take_place(search& s, const block& b, std::uint32_t at, bool is_there) const noexcept {
     if (is_there) {
       s.bytes = b.bytes();
       s.rows = b.rows_of(at);
@@ -271,8 +272,8 @@ class extent {
                                              std::uint32_t count = block::heads_at_once) const noexcept {
     const std::byte* const begin = blocks_ + fence_.place(at);
     __builtin_prefetch(begin);
-    const std::byte* const first =
-        begin + sizeof(format::block_header) + (std::int64_t{guess} - count / 2) * std::int64_t{slot_bytes_};
+    const std::uint32_t from = guess - std::min(guess, count / 2);
+    const std::byte* const first = begin + sizeof(format::block_header) + std::uint64_t{from} * slot_bytes_;
     const std::byte* const last = first + (count - 1) * slot_bytes_;
     for (const std::byte* line = first; line < last; line += format::block_alignment) __builtin_prefetch(line);
     __builtin_prefetch(last);

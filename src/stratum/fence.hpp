@@ -4,7 +4,7 @@
 //   f.add(separator, newest, place);  ...              // of each block, in order
 //   f.write(to, end_place);                            // f.size() bytes
 //
-//   const fence f(bytes, blocks, prefix);
+//   const fence f(bytes, blocks, separators, prefix);
 //   f.find(sought_key("layer1/bias"), v);              // the block, or none
 //
 // A separator of a block is at most its first key, and greater than every key before it. What is sought is a pair of a
@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,13 +69,15 @@ class fence {
   /// And which of its keys `key` may be, if these are spread evenly between its separator and the next one.
   [[nodiscard]] guess find(const sought_key& key, version v) const noexcept { return find_in(group_of(key), key, v); }
   /// The same in two steps, for who has other keys to look for while lines come: group_of() reads no line of the lowest
-  /// level, and expect_group() asks for those that find_in() reads.
+  /// level, and expect_group() asks for those that find_in() reads, and place() of what it finds.
   [[nodiscard]] std::uint32_t group_of(const sought_key& key) const noexcept;
   [[gnu::always_inline]] void expect_group(std::uint32_t group) const noexcept {
     for (const std::byte* const column : {levels_[0].heads, places_}) {  // a block has 8 bytes of each
       const std::byte* const first = column + std::uint64_t{group} * sizeof(std::uint64_t);
-      __builtin_prefetch(first);
-      __builtin_prefetch(first + format::fence_fanout / 2 * sizeof(std::uint64_t));
+      constexpr std::size_t line = format::block_alignment;
+      for (std::size_t at = 0; at <= format::fence_fanout * sizeof(std::uint64_t); at += line) {
+        __builtin_prefetch(first + at);  // the last one has what is behind the group, or its end
+      }
     }
   }
   [[nodiscard]] guess find_in(std::uint32_t group, const sought_key& key, version v) const noexcept;

@@ -82,7 +82,8 @@ class strata {
   }
   [[nodiscard]] std::optional<packed_record> arrive(const search& expected, std::string_view key, version v) const;
   /// Calls take(i, find_record(keys[i], at[i * stride])) for each i of which wanted(i) says so. The waits of the keys
-  /// overlap.
+  /// overlap. wanted(i) is asked several times before take(i), and has to say the same. Where it throws, some were
+  /// told.
   template <class Wanted, class Take>
   void find_many(std::span<const std::string_view> keys, const version* at, std::size_t stride, const Wanted& wanted,
                  const Take& take) const;
@@ -155,9 +156,10 @@ class strata {
   /// The extent of the stratum that a search for (key, v) begins in. If all keys are greater, the only one, or `end`.
   [[nodiscard]] std::uint32_t extent_for(const range& of, const sought_key& key, version v) const {
     if (of.end - of.begin == 1) return of.begin;
-    if (prefix_.empty()) [[likely]] {  // mostly one compare of heads tells
+    if (prefix_.empty()) [[likely]] {
       const std::uint32_t behind = first_behind(of, key.head);
-      if (behind > of.begin && heads_[behind - 1] != key.head && !goes_on(behind - 1)) return behind - 1;
+      // then the extent's first key is another one, whether it goes on or not
+      if (behind > of.begin && heads_[behind - 1] != key.head) return behind - 1;
     }
     return extent_among(of, key, v);
   }
@@ -224,12 +226,12 @@ void strata::find_many(std::span<const std::string_view> keys, const version* at
     each_wanted([&](search& s, std::string_view key, version v, std::size_t) {
       if (s.in.block != fence::none) extent_at(s.extent).begin(s.in, sought_key(key), v);
     });
-    std::size_t elsewhere = 0;
+    std::size_t not_near_count = 0;
     each_wanted([&](search& s, std::string_view key, version, std::size_t i) {
       if (s.in.block == fence::none || extent_at(s.extent).seek_near(s.in, sought_key(key))) return;
-      not_near[elsewhere++] = static_cast<std::uint8_t>(i - first);
+      not_near[not_near_count++] = static_cast<std::uint8_t>(i - first);
     });
-    for (const std::uint8_t i : std::span(not_near).first(elsewhere)) {
+    for (const std::uint8_t i : std::span(not_near).first(not_near_count)) {
       extent_at(all[i].extent).seek(all[i].in, sought_key(keys[first + i]));
     }
     each_wanted([&](const search& s, std::string_view key, version v, std::size_t i) {

@@ -50,14 +50,15 @@ void raise_heads(observed_histories& histories, const std::vector<settled_part>&
   });
 }
 
+/// The entries of `parts` become part of the index.
 void enter(index::ordered_index& to, const entry_keys& keys, const std::vector<settled_part>& parts) {
   std::array<std::string_view, group_size> sought;
-  std::array<link, group_size> nowhere;
+  std::array<link, group_size> found;  // nothing: the keys are new
   for (const settled_part& part : parts) {
     for_each_group(part.entries, [&](std::span<const link> group) {
       for (std::size_t i = 0; i < group.size(); ++i) sought[i] = keys.key_of(group[i]);
       // these searches overlap, and those that enter the keys find their nodes in the caches
-      to.find_many(std::span(sought).first(group.size()), std::span(nowhere).first(group.size()));
+      to.find_many(std::span(sought).first(group.size()), std::span(found).first(group.size()));
       for (std::size_t i = 0; i < group.size(); ++i) static_cast<void>(to.insert(sought[i], group[i]));
     });
   }

@@ -28,7 +28,7 @@ inline std::uint32_t block::first_not_less(std::uint64_t sought, std::uint32_t g
   return beyond(begin, less, is_less);
 }
 
-/// Outwards from there, in doubling steps. The first ones are in lines that were asked for with those around the guess.
+/// Outwards from there, in doubling steps. For a single find, the first ones are in lines that were asked for.
 template <class IsLess>
 [[gnu::noinline]] std::uint32_t block::first_not_less_beyond(std::uint32_t begin, std::uint32_t less,
                                                              IsLess is_less) const noexcept {

@@ -53,7 +53,7 @@ class block {
   /// `guess`: where the key may be. It costs little if it is wrong by a few.
   [[nodiscard]] place seek(const sought_key& key, std::uint32_t guess) const noexcept;
   [[nodiscard]] place seek(const sought_key& key) const noexcept { return seek(key, keys() / 2U); }
-  /// The same, which reads only what is near the guess.
+  /// The same, which compares no heads but those near the guess, if it is not among them.
   struct near_place {
     std::uint32_t at;  ///< a better guess if it is not known
     bool is_there;
