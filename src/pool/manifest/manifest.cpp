@@ -58,13 +58,13 @@ manifest_slot copied_slot(const pool_set& pools, const segment& s) noexcept {
   return slot;
 }
 
-/// Of the manifest and its copy; 0 if the slot cannot be true.
-std::uint64_t size_of(const manifest_slot& slot) noexcept {
+/// Whether the manifest's size is that of what its slot counts.
+bool has_right_size(const manifest_slot& slot) noexcept {
   constexpr std::uint64_t most = std::uint64_t{1} << 40;  // so that the size does not overflow
   const std::uint64_t size = std::min(slot.extents, most) * sizeof(named_extent) +
                              std::min(slot.expired, most) * sizeof(version_range) +
                              std::min(slot.values, most) * sizeof(named_value);
-  return slot.size == size ? size : 0;
+  return slot.size == size;
 }
 
 /// Whether the segment has a copy: not that of a store which an older icecore has packed.
@@ -97,8 +97,8 @@ std::optional<manifest_slot> intact_slot(const pool_set& pools, std::uint32_t nu
 std::optional<link> intact_bytes(const pool_set& pools, const manifest_slot& slot) {
   if (!pools.valid_header(slot.at, format::manifest_segment_magic)) return std::nullopt;
   const segment s = pools.segment_at(slot.at);
-  const std::uint64_t size = size_of(slot);
-  if (size != slot.size || size > s.size - segment_header_size) return std::nullopt;
+  const std::uint64_t size = slot.size;
+  if (!has_right_size(slot) || size > s.size - segment_header_size) return std::nullopt;
   if (are_intact(pools, slot, s.first_record())) return s.first_record();
   if (has_copy(pools, s, size) && are_intact(pools, slot, copied_bytes_at(s, size))) return copied_bytes_at(s, size);
   return std::nullopt;
