@@ -134,9 +134,17 @@ void use(const store& s, story& into, unsigned number, const planned_query& p) {
       q.cancel();
       done.refused = q.state() != query_state::cancelled;
       break;
-    default:
+    default: {
+      // Asked of the query itself: the writer that starts it may not know its version yet.
+      if (const version at = q.version(); into.how.mixes && !s.is_expired(at)) {
+        const std::size_t n = into.operations[number].query;
+        query_answer last = answer_of(s.at(at), into.queries[n].filter);
+        into.queries[n].answer = std::move(last);  // its version may expire when it is dropped
+        into.queries[n].is_answered = true;
+      }
       q.drop();
       break;
+    }
   }
 }
 
@@ -174,10 +182,6 @@ void run_query(store& s, story& into, unsigned number, const planned_query& p) {
   planned_query adjusted = p;
   adjusted.what = done.of_query.what;
   done.query = n;
-  if (into.how.mixes && adjusted.what == query_step::drop && !s.is_expired(into.queries[n].at)) {
-    into.queries[n].answer = answer_of(s.at(into.queries[n].at), into.queries[n].filter);  // it may expire now
-    into.queries[n].is_answered = true;
-  }
   try {
     use(s, into, number, adjusted);
   } catch (const error& e) {
