@@ -7,7 +7,8 @@
   ```python        run by PYTHON, each as a program of its own
   ```cpp, fortran  whole programs: compiled by COMMAND with SOURCE -o PROGRAM put behind it, and run
   ```text          right behind one of these: what it prints, line by line. A line `...` stands for any number of lines,
-                   and `…` for any text within a line
+                   and `…` for any text within a line; two spaces or more for as many as there are, since a column of
+                   times is as wide as the longest one
   ```console and others are shown to people and not run
 
 A block's first words may name a file: a line `# file: NAME`, `// file: NAME` or `! file: NAME` keeps the block as that file
@@ -40,11 +41,15 @@ def blocks_of(text):
             yield text[: block.start()].count("\n") + 2, block[1], block[2], printed
 
 
+def as_pattern(text):
+    return re.sub(r"(?:\\ ){2,}", "[ ]{2,}", re.escape(text))
+
+
 def matches(printed, expected):
     """Whether all lines are as they must be."""
     pattern = ""
     for line in expected.splitlines():
-        pattern += r"(?:.*\n)*?" if line.strip() == "..." else ".*?".join(map(re.escape, line.split("…"))) + r"[ ]*\n"
+        pattern += r"(?:.*\n)*?" if line.strip() == "..." else ".*?".join(map(as_pattern, line.split("…"))) + r"[ ]*\n"
     return re.fullmatch(pattern, printed if printed.endswith("\n") or not printed else printed + "\n") is not None
 
 

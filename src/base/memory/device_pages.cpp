@@ -28,6 +28,7 @@ void advise(std::span<const std::byte> bytes, int what) noexcept {
 /// by where they are, mostly in different extents of 64 MiB.
 struct asked {
   std::uintptr_t walk_at = 0;
+  std::uintptr_t looked_at = 0;  // where the walk was when it was last seen whether the thread reads
   std::uintptr_t end = 0;
   std::uintptr_t window = 0;
 };
@@ -71,6 +72,9 @@ void walk_comes_to(std::span<const std::byte> within, const std::byte* at) noexc
   const bool goes_on = here >= all.walk_at && here - all.walk_at <= 2 * walk_step_bytes;
   all.walk_at = here;
   if (goes_on && here < all.end && (all.end >= end || all.end - here > all.window / 2)) return;
+  // Of compressed records, many steps lie in few bytes.
+  if (goes_on && here - all.looked_at < walk_step_bytes / 2) return;
+  all.looked_at = here;
   if (!device_reads::renewed()) return;  // what was asked for last, or read since then, was in memory
   if (goes_on) {
     all.window = std::min(2 * all.window, window_max);
