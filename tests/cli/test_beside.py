@@ -125,3 +125,17 @@ def test_kept_queries_and_feeds_are_read_beside_the_writer(store):
         assert run("query", "drop", store, "sevens", code=4).stderr
         writer.does("query drop sevens")
         assert run("query", "list", store, "-o", "json").stdout == b""
+
+
+def test_holds_are_shown_beside_the_writer(store):
+    filled(store, {b"key": b"value"})
+    run("hold", store, "paper")
+    with Writing(store) as writer:
+        writer.does("put key new")
+        assert lines("holds", store, "-o", "json")[0]["name"] == "paper"
+        assert run("retention", store).stdout == b"all versions\nversion 1, held as 'paper'\n"
+        assert b"  holds               version 1, as 'paper'\n" in run("stat", store).stdout
+        assert lines("stat", store, "-o", "json")[0]["oldest_held"] == 1
+        copy = store + ".copy"
+        run("checkpoint", store, copy)
+    assert run("holds", copy, "-o", "json").stdout == b"", "a checkpoint that a reader took has none"

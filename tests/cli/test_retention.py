@@ -64,14 +64,58 @@ def test_an_expired_version_is_named_as_such(filled, tmp_path):
     listed = lines("log", filled, "-o", "json")
     assert [tag.get("expired", False) for tag in listed] == [False, False, True, True, True]
     assert said("log", filled).count("(expired)") == 3
-    said("log", filled, "--graph")
     assert lines("stat", filled, "-o", "json")[1] == {"expired_versions": {"first": 1, "last": 3}}
     assert "expired versions    1 to 3" in said("stat", filled)
-    assert "versions from 1 to 3 have expired: changes" in said("history", filled, "all")
-    assert [change["version"] for change in lines("history", filled, "all", "-o", "json")] == [5, 4]
+    assert "versions 1 to 3 have expired: changes up to version 3 may be missing\n" in said("history", filled, "all")
+    *changes, last = lines("history", filled, "all", "-o", "json")
+    assert [change["version"] for change in changes] == [5, 4]
+    assert last == {"expired_versions": {"first": 1, "last": 3}}
     # one tag back from the present is 4, two are none: expired ones do not count
     assert run("get", filled, "all", "--at", "latest~1").stdout == b"4"
     assert run("get", filled, "all", "--at", "latest~2", code=11).stderr
+
+
+def test_the_graph_says_of_which_versions_the_bytes_are_not_known_any_more(filled):
+    run("tag", filled, "--note", "only a note")
+    run("retention", filled, "--newest", "2")
+    run("compact", filled)
+    assert [tag["bytes"] for tag in lines("log", filled, "--graph", "-o", "json")] == [0] + [None] * 5
+    run("put", filled, "new", "1234567")
+    run("tag", filled, "last")
+    assert [tag["bytes"] for tag in lines("log", filled, "--graph", "-o", "json")] == [10, 0] + [None] * 5
+    told = said("log", filled, "--graph")
+    assert re.search(r"^ +7 .* last +10 B ", told, re.M) and re.search(r"^ +5 .* tag-5 +\?$", told, re.M)
+    assert re.search(r"^ +4 .* tag-4 +\? +\(expired\)$", told, re.M) and told.count("(expired)") == 4
+    assert "oldest to newest: 10 B in 2 versions, at most 10 B; of 5 more it is not known any more\n" in told
+    assert "oldest to newest: 10 B in 1 version, at most 10 B\n" in said("log", filled, "--graph", "--limit", "1")
+    oldest = said("log", filled, "--graph", "--reverse", "--limit", "3")
+    assert oldest.endswith("\nwhat was written in these 3 versions is not known any more\n")
+
+
+def test_a_history_says_which_versions_have_expired(filled):
+    run("hold", filled, "four", "--at", "4")
+    run("put", filled, "all", "6")
+    run("tag", filled)
+    run("retention", filled, "--newest", "1")
+    run("compact", filled)
+    *changes, first, second = lines("history", filled, "all", "-o", "json")
+    assert [change["version"] for change in changes] == [6, 4]
+    assert (first, second) == ({"expired_versions": {"first": 1, "last": 3}}, {"expired_versions": {"first": 5, "last": 5}})
+    told = said("history", filled, "all")
+    assert told.endswith("\nversions 1 to 3, 5 have expired: changes up to version 5 may be missing\n")
+    assert said("history", filled, "all", "--at", "4").endswith("versions 1 to 3 have expired: changes up to version 3 may be missing\n")
+    assert b"key 'none' is known; versions 1 to 3, 5 have expired" in run("history", filled, "none", code=1).stderr
+
+
+def test_a_history_names_a_single_version_that_has_expired(store):
+    for n in range(2):
+        run("put", store, "key", str(n))
+        run("tag", store)
+    run("retention", store, "--newest", "1")
+    run("compact", store)
+    assert said("history", store, "key").endswith("\nversion 1 has expired: changes up to version 1 may be missing\n")
+    left_out = run("filter", store, "false", "--each-tag", code=1).stderr.decode()
+    assert left_out == "version 1 is left out: it has expired\n", "it has no name"
 
 
 def test_a_dump_says_what_has_expired(filled, tmp_path):

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "text/text.hpp"
@@ -46,6 +47,32 @@ json_object retention_json(const retention& kept) {
   line.add("hourly", std::uint64_t{kept.hourly}).add("daily", std::uint64_t{kept.daily});
   line.add("weekly", std::uint64_t{kept.weekly});
   return line;
+}
+
+std::string in_words(std::span<const version_range> ranges) {
+  constexpr std::size_t ranges_max = 10;
+  const bool one = ranges.size() == 1 && ranges.front().end == ranges.front().first + 1;
+  std::string words = one ? "version" : "versions";
+  for (const auto& [first, end] : ranges.first(std::min(ranges.size(), ranges_max))) {
+    if (words.back() != 's' && words.back() != 'n') words += ',';
+    words += ' ' + grouped(first);
+    if (end > first + 1) words += " to " + grouped(end - 1);
+  }
+  if (ranges.size() > ranges_max) words += fmt::format(" and {} more ranges", grouped(ranges.size() - ranges_max));
+  return words;
+}
+
+std::string range_line(std::string_view name, const version_range& range) {
+  return json_object().add(name, json_object().add("first", range.first).add("last", range.end - 1)).text();
+}
+
+std::vector<held_version> known_holds(const store& s) {
+  try {
+    return s.held_versions();
+  } catch (const error& e) {
+    if (e.code() != errc::read_only) throw;
+    return {};
+  }
 }
 
 json_object hold_json(const held_version& held) {

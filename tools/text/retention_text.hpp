@@ -1,9 +1,12 @@
 // A store's retention as people and programs read it.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "icecore/retention.hpp"
+#include "icecore/store.hpp"
 #include "text/json.hpp"
 
 namespace icecore::cli {
@@ -12,5 +15,11 @@ namespace icecore::cli {
 [[nodiscard]] std::string in_words(const retention& kept);
 [[nodiscard]] json_object retention_json(const retention& kept);
 [[nodiscard]] json_object hold_json(const held_version& held);
+/// "version 5", or "versions 1 to 3, 5". Of many ranges the first ones, and how many more there are.
+[[nodiscard]] std::string in_words(std::span<const version_range> ranges);
+/// {"NAME":{"first":1,"last":3}}
+[[nodiscard]] std::string range_line(std::string_view name, const version_range& range);
+/// The holds of a store; none where a reader beside the writer cannot read them, as the file system has no locks.
+[[nodiscard]] std::vector<held_version> known_holds(const store& s);
 
 }  // namespace icecore::cli

@@ -113,6 +113,11 @@ exit_code print_sums(const snapshot& of, const filter& condition, const filter_a
   return print_totals(found, {{}}, {}, a);
 }
 
+void tell_left_out(const tag_info& t, std::string_view why) {
+  const std::string name = t.name.empty() ? "" : fmt::format(" ('{}')", shown(t.name));
+  fmt::print(stderr, "version {}{} is left out: {}\n", t.version, name, why);
+}
+
 /// One pass over the histories for the counts, and one for each sum. Versions that a power cut took have no row.
 exit_code print_each_tag(const store& s, const filter& condition, const filter_arguments& a) {
   const column_printer print(a.format, a.hex.both);
@@ -121,9 +126,9 @@ exit_code print_each_tag(const store& s, const filter& condition, const filter_a
   const auto tags = s.tags();
   for (const tag_info& t : tags) {
     if (s.lost_versions().contains(t.version)) {
-      fmt::print(stderr, "version {} ('{}') is left out: a power cut took it\n", t.version, shown(t.name));
+      tell_left_out(t, "a power cut took it");
     } else if (s.is_expired(t.version)) {
-      fmt::print(stderr, "version {} ('{}') is left out: it has expired\n", t.version, shown(t.name));
+      tell_left_out(t, "it has expired");
     } else if (versions.size() < a.limit) {
       versions.push_back(t.version);
       rows.push_back({fmt::format("{}", t.version), print.text(t.name)});

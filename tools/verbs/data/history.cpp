@@ -11,6 +11,7 @@
 #include "line/version_name.hpp"
 #include "text/json.hpp"
 #include "text/output.hpp"
+#include "text/retention_text.hpp"
 #include "text/text.hpp"
 
 namespace icecore::cli {
@@ -49,14 +50,35 @@ void print_json(const change& c, const tag_info* tag, const history_arguments& a
   out().line(line + '}');
 }
 
+/// The versions up to this one that have expired.
+std::vector<version_range> expired_up_to(const store& s, version v) {
+  std::vector<version_range> all = s.expired_versions();
+  std::erase_if(all, [v](const version_range& r) { return r.first > v; });
+  return all;
+}
+
+/// "version 5 has", or "versions 1 to 3, 5 have".
+std::string have(const std::vector<version_range>& expired) {
+  const bool one = expired.size() == 1 && expired.front().end == expired.front().first + 1;
+  return in_words(expired) + (one ? " has" : " have");
+}
+
 exit_code history(const history_arguments& a) {
   constexpr std::size_t value_columns = 48;
   const std::string key = bytes_of(a.key, a.hex.keys());
   const opened_store s = open_to_read(a.store, a.read);
-  const auto found = view_of(s, a.view).history(key);
+  const snapshot view = view_of(s, a.view);
+  const auto found = view.history(key);
   std::vector<change> changes(found.begin(), found.end());
+  const std::vector<version_range> expired =
+      s.history(key).thinned() ? expired_up_to(s, view.version()) : std::vector<version_range>();
   if (changes.empty()) {
-    fmt::print(stderr, "icecore: {}: key '{}' was never inserted\n", a.store, shown(key, 80));
+    if (expired.empty()) {
+      fmt::print(stderr, "icecore: {}: key '{}' was never inserted\n", a.store, shown(key, 80));
+    } else {
+      fmt::print(stderr, "icecore: {}: no change of key '{}' is known; {} expired\n", a.store, shown(key, 80),
+                 have(expired));
+    }
     return exit_code::negative;
   }
   if (a.reverse) std::reverse(changes.begin(), changes.end());
@@ -75,11 +97,14 @@ exit_code history(const history_arguments& a) {
     rows.row({fmt::format("{}", c.version), tag == nullptr ? "" : format_time(tag->time_ns),
               tag == nullptr ? "(not tagged yet)" : shown(tag->name), c.value ? grouped(c.value->size()) : "-", value});
   }
+  if (a.format == cli::format::json) {
+    for (const version_range& r : expired) out().line(range_line("expired_versions", r));
+    return exit_code::ok;
+  }
   rows.print(out());
-  if (s.history(key).thinned() && a.format == cli::format::table) {
-    const auto expired = s.expired_versions();
-    out().line(fmt::format("versions from {} to {} have expired: changes up to then may be missing",
-                           expired.front().first, expired.back().end - 1));
+  if (!expired.empty()) {
+    out().line(fmt::format("{} expired: changes up to version {} may be missing", have(expired),
+                           grouped(expired.back().end - 1)));
   }
   return exit_code::ok;
 }

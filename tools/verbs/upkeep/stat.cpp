@@ -101,14 +101,6 @@ struct kept_versions {
   std::vector<held_version> holds;
 };
 
-void print_ranges(std::string_view name, std::span<const version_range> ranges) {
-  for (const auto& [first, end] : ranges) {
-    json_object range;
-    range.add("first", first).add("last", end - 1);
-    out().line(json_object().add(name, range).text());
-  }
-}
-
 void print_json(const statistics& s, const kept_versions& versions) {
   json_object durability;
   durability.bytes("mode", name_of(s.durability.mode)).bytes("best", name_of(best_on(s.durability.medium)));
@@ -143,8 +135,8 @@ void print_json(const statistics& s, const kept_versions& versions) {
   line.add("recovered_from_crash", s.recovered_from_crash).add("recovered_instantly", s.recovered_instantly);
   line.add("opening_seconds", s.recovery_seconds);
   out().line(line.add("durability", durability).text());
-  print_ranges("lost_versions", versions.lost);
-  print_ranges("expired_versions", versions.expired);
+  for (const version_range& r : versions.lost) out().line(range_line("lost_versions", r));
+  for (const version_range& r : versions.expired) out().line(range_line("expired_versions", r));
   for (const held_version& h : versions.holds) out().line(json_object().add("hold", hold_json(h)).text());
   if (s.files.size() == 1) return;
   for (const file_statistics& f : s.files) {
@@ -207,9 +199,9 @@ void print_table(const statistics& s, const kept_versions& versions) {
   line("written", written_in_words(s));
   line("packed", packed_in_words(s));
   if (s.block_cache_bytes_max != 0) {
-    line("block cache", fmt::format("{} of {}, {} hits, {} misses", bytes_in_words(s.block_cache_bytes),
-                                    bytes_in_words(s.block_cache_bytes_max), grouped(s.block_cache_hits),
-                                    grouped(s.block_cache_misses)));
+    line("block cache",
+         fmt::format("{} of {}, {}, {}", bytes_in_words(s.block_cache_bytes), bytes_in_words(s.block_cache_bytes_max),
+                     counted(s.block_cache_hits, "hit", "hits"), counted(s.block_cache_misses, "miss", "misses")));
   }
   line("index", fmt::format("{}, {}, {:.1f} B a key", index_name(s.index), bytes_in_words(s.index_bytes),
                             bytes_a_key(s.index_bytes, s)));
@@ -225,8 +217,7 @@ void print_table(const statistics& s, const kept_versions& versions) {
 exit_code stat(const stat_arguments& a) {
   const opened_store s = open_to_read(a.store, a.read);
   const statistics statistics = s.stats();
-  const kept_versions versions{s.lost_versions().ranges(), s.expired_versions(), s.retention(),
-                               s.beside_writer() ? std::vector<held_version>() : s.held_versions()};
+  const kept_versions versions{s.lost_versions().ranges(), s.expired_versions(), s.retention(), known_holds(s)};
   if (a.format == cli::format::json) {
     print_json(statistics, versions);
   } else {
@@ -239,12 +230,13 @@ exit_code stat(const stat_arguments& a) {
 
 void add_stat_verb(command_line& line) {
   const auto a = std::make_shared<stat_arguments>();
-  verb verb =
-      line.add_verb("stat", "Show what a store holds, how durable it is and what it costs",
-                    "  icecore stat model.ice\n"
-                    "  icecore stat model.ice -o json | jq .keys\n"
-                    "The durability shown is that of the last writer, beside the best that the device can give.\n"
-                    "Bytes of index and huge pages are those of this process.");
+  verb verb = line.add_verb(
+      "stat", "Show what a store holds, how durable it is and what it costs",
+      "  icecore stat model.ice\n"
+      "  icecore stat model.ice -o json | jq .keys\n"
+      "The durability shown is that of the last writer, beside the best that the device can give.\n"
+      "Index, huge pages, block cache, oldest pin and what was written are those of this process: `stat` in\n"
+      "`icecore shell --write` shows those of a shell that writes.");
   verb.add_store(a->store);
   verb.add_reading(a->read);
   verb.add_format(a->format);

@@ -66,7 +66,7 @@ void print(const retention& kept, cli::format format) {
 }
 
 void print_holds(const store& s, cli::format format) {
-  for (const held_version& h : s.held_versions()) {
+  for (const held_version& h : known_holds(s)) {
     out().line(format == cli::format::json
                    ? json_object().add("hold", hold_json(h)).text()
                    : fmt::format("version {}, held as '{}'", grouped(h.version), shown(h.name)));
@@ -83,7 +83,7 @@ exit_code keep(const retention_arguments& a) {
     read.placements = a.write.placements;
     const store s = open_to_read(a.store, read);
     print(s.retention(), a.format);
-    if (!s.beside_writer()) print_holds(s, a.format);
+    print_holds(s, a.format);
     return exit_code::ok;
   }
   store s = open_to_write(a.store, a.write, creation::open_existing);

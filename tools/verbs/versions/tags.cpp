@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <optional>
 
 #include "icecore/changes.hpp"
 #include "line/command_line.hpp"
@@ -29,13 +31,16 @@ struct tag_arguments {
   cli::format format = cli::format::table;
 };
 
-/// `bytes`: what was written, if it is known. `expired`: the version cannot be read any more.
-void print_json(const tag_info& t, bool expired, const std::uint64_t* bytes = nullptr) {
+/// What was written between two tags; empty if it is not known.
+using known_bytes = std::optional<std::uint64_t>;
+
+/// `bytes`: null if they are not asked for. `expired`: the version cannot be read any more.
+void print_json(const tag_info& t, bool expired, const known_bytes* bytes = nullptr) {
   json_object line;
   line.add("version", t.version).bytes("time", format_time(t.time_ns)).add("time_ns", t.time_ns);
   line.bytes("name", t.name).bytes("note", t.note);
   if (expired) line.add("expired", true);
-  if (bytes != nullptr) line.add("bytes", *bytes);
+  if (bytes != nullptr) line.json("bytes", *bytes ? fmt::format("{}", **bytes) : "null");
   out().line(line.text());
 }
 
@@ -64,56 +69,82 @@ struct log_arguments {
   cli::format format = cli::format::table;
 };
 
-/// For each tag the bytes of keys and values that were written since the tag before it; what was written up to the
-/// newest expired version is not known any more, and not counted. `tags`: all, oldest first. One pass over the records.
-std::vector<std::uint64_t> bytes_written(const store& s, const std::vector<tag_info>& tags) {
-  std::vector<std::uint64_t> bytes(tags.size());
+/// For each tag the bytes of keys and values that were written since the tag before it; empty where versions since then
+/// have expired, or later ones. `tags`: all, oldest first. One pass over the records.
+std::vector<known_bytes> bytes_written(const store& s, const std::vector<tag_info>& tags) {
+  std::vector<known_bytes> bytes(tags.size());
   const auto& lost = s.lost_versions();
   const auto newest =
       std::find_if(tags.rbegin(), tags.rend(), [&](const tag_info& t) { return !lost.contains(t.version); });
-  if (newest == tags.rend()) return bytes;
-  progress_bar bar("reading", s.stats().records, "records");
-  std::uint64_t done = 0;
   const auto expired = s.expired_versions();
   const version after = expired.empty() ? 0 : expired.back().end;
-  if (after > newest->version) return bytes;
+  version before = 0;
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    if (before >= after) bytes[i] = 0;
+    before = tags[i].version;
+  }
+  if (newest == tags.rend() || after > newest->version) return bytes;
+  progress_bar bar("reading", s.stats().records, "records");
+  std::uint64_t done = 0;
   change_range all = s.changes(after, newest->version);
   for (const key_change& c : all) {
     const auto tag = std::ranges::lower_bound(tags, c.version, {}, &tag_info::version);
-    bytes[static_cast<std::size_t>(tag - tags.begin())] += c.key.size() + (c.value ? c.value->size() : 0);
+    known_bytes& of_tag = bytes[static_cast<std::size_t>(tag - tags.begin())];
+    if (of_tag) *of_tag += c.key.size() + (c.value ? c.value->size() : 0);
     bar.update(++done);
   }
   return bytes;
 }
 
+std::string note_of(const store& s, const tag_info& t) {
+  const std::string mark = s.is_expired(t.version) ? (t.note.empty() ? "(expired)" : "(expired) ") : "";
+  return mark + shown(t.note);
+}
+
+/// The tags as one line, oldest first, and what they have together: those of which that is known.
+void print_sum(std::vector<std::uint64_t> by_age, std::size_t unknown, colouring colours) {
+  const std::string rest = unknown == 0 ? "" : fmt::format("; of {} more it is not known any more", grouped(unknown));
+  if (by_age.empty()) {
+    out().line(
+        fmt::format("\nwhat was written in these {} is not known any more", counted(unknown, "version", "versions")));
+    return;
+  }
+  const auto total = std::accumulate(by_age.begin(), by_age.end(), std::uint64_t{0});
+  out().line(fmt::format("\n{}\noldest to newest: {} in {}, at most {}{}",
+                         painted(sparkline(by_age, terminal_columns()), colour::cyan, is_coloured(colours)),
+                         human_bytes(static_cast<double>(total)), counted(by_age.size(), "version", "versions"),
+                         human_bytes(static_cast<double>(std::ranges::max(by_age))), rest));
+}
+
 /// Tags with a bar each, and all of them as one line.
-void print_graph(const std::vector<tag_info>& tags, const std::vector<std::uint64_t>& bytes, const log_arguments& a) {
+void print_graph(const store& s, const std::vector<tag_info>& tags, const std::vector<known_bytes>& bytes,
+                 const log_arguments& a) {
   constexpr std::size_t bar_columns = 20;
   if (tags.empty()) return;
-  const std::uint64_t greatest = std::max<std::uint64_t>(1, std::ranges::max(bytes));
+  std::vector<std::uint64_t> by_age;
+  for (const known_bytes& b : bytes) {
+    if (b) by_age.push_back(*b);
+  }
+  if (!a.reverse) std::ranges::reverse(by_age);
+  const std::uint64_t greatest = by_age.empty() ? 1 : std::max<std::uint64_t>(1, std::ranges::max(by_age));
   table rows({">version", "time", "name", ">written", "bytes by version", "note"});
-  std::uint64_t total = 0;
   for (std::size_t i = 0; i < tags.size(); ++i) {
-    total += bytes[i];
-    const auto length = static_cast<std::size_t>(
-        std::ceil(static_cast<double>(bytes[i]) / static_cast<double>(greatest) * double{bar_columns}));
+    const auto written = static_cast<double>(bytes[i].value_or(0));
+    const auto length =
+        static_cast<std::size_t>(std::ceil(written / static_cast<double>(greatest) * double{bar_columns}));
     const std::vector<std::uint64_t> blocks(length, 1);
     rows.row({fmt::format("{}", tags[i].version), format_time(tags[i].time_ns), shown(tags[i].name),
-              human_bytes(static_cast<double>(bytes[i])), sparkline(blocks, bar_columns), shown(tags[i].note)});
+              bytes[i] ? human_bytes(written) : "?", sparkline(blocks, bar_columns), note_of(s, tags[i])});
   }
   rows.print(out());
-  std::vector<std::uint64_t> by_age = bytes;
-  if (!a.reverse) std::ranges::reverse(by_age);
-  out().line(fmt::format("\n{}\noldest to newest: {} in {} versions, at most {}",
-                         painted(sparkline(by_age, terminal_columns()), colour::cyan, is_coloured(a.colours)),
-                         human_bytes(static_cast<double>(total)), grouped(tags.size()),
-                         human_bytes(static_cast<double>(std::ranges::max(bytes)))));
+  const std::size_t unknown = tags.size() - by_age.size();
+  print_sum(std::move(by_age), unknown, a.colours);
 }
 
 exit_code log(const log_arguments& a) {
   const opened_store s = open_to_read(a.store, a.read);
   auto tags = s.tags();
-  std::vector<std::uint64_t> bytes;
+  std::vector<known_bytes> bytes;
   if (a.graph) bytes = bytes_written(s, tags);
   if (!a.reverse) {
     std::ranges::reverse(tags);
@@ -128,13 +159,12 @@ exit_code log(const log_arguments& a) {
     return exit_code::ok;
   }
   if (a.graph) {
-    print_graph(tags, bytes, a);
+    print_graph(s, tags, bytes, a);
     return exit_code::ok;
   }
   table rows({">version", "time", "name", "note"});
   for (const tag_info& t : tags) {
-    const std::string note = s.is_expired(t.version) ? (t.note.empty() ? "(expired)" : "(expired) ") : "";
-    rows.row({fmt::format("{}", t.version), format_time(t.time_ns), shown(t.name), note + shown(t.note)});
+    rows.row({fmt::format("{}", t.version), format_time(t.time_ns), shown(t.name), note_of(s, t)});
   }
   rows.print(out());
   return exit_code::ok;
