@@ -25,6 +25,12 @@ def all_verbs():
         yield from ((verb, inner) for inner in verbs_of(text)) if "\nVerbs:\n" in text else [(verb,)]
 
 
+def test_no_line_of_prose_in_help_is_longer_than_120_characters():
+    for words in all_verbs():
+        text = run("help", *words).stdout.decode()
+        assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("  icecore ")] == []
+
+
 def options_of(words):
     text = run("help", *words).stdout.decode()
     names = re.findall(r"^  (-[-\w,]+)", text, re.MULTILINE)

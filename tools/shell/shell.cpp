@@ -271,9 +271,8 @@ void add_shell_verb(command_line& line) {
                     "  icecore shell model.ice --write < changes.txt\n"
                     "Verbs are given without the store; `help` lists them. Without --write the store is only\n"
                     "read: beside the process that writes it, or else no process may write it meanwhile; with\n"
-                    "--never-locks, processes that write come and go, and kept queries cannot be read. On a terminal,\n"
-                    "lines can be edited, and verbs, keys and tags are completed. A script ends with its first "
-                    "failure, and its exit code.");
+                    "--never-locks, processes that write may come and go. On a terminal, lines can be edited, and\n"
+                    "verbs, keys and tags are completed. A script ends with its first failure, and its exit code.");
   verb.add_store(a->store);
   verb.add_reading(a->read);
   verb.add_flag("--write", a->write, "Also write: keeps other writers out until the shell ends");

@@ -173,9 +173,9 @@ void add_compaction_verbs(command_line& line) {
       "  icecore compact model.ice --compress            # smaller; reading inflates what it needs\n"
       "  icecore compact model.ice --dry-run             # what would go, and what it would give back\n"
       "  icecore compact model.ice -o json | jq .bytes_after\n"
-      "Every version stays unless `icecore retention` says otherwise, and the store is used as before. No other "
-      "process may have the store open; on the way it\n"
-      "takes the space of what is packed twice. If the command is killed, the store is as before or as afterwards.");
+      "Every version stays unless `icecore retention` says otherwise, and the store is used as before. No other\n"
+      "process may have the store open; on the way it takes the space of what is packed twice. If the command is\n"
+      "killed, the store is as before or as afterwards.");
   add_options(verb, a, "Pack once more what is packed already, so that there is one stratum",
               "Only say what would go and what it would give back; the store stays as it is");
 
