@@ -68,8 +68,8 @@ struct compaction_options {
   bool whole = false;
   /// Only counts: the report says what would be packed and what would go, `keys`, `records` and `strata` as they would
   /// be, `bytes_after` about what would be left, without what compression saves; `packed` is false, and the store stays
-  /// as it is. compact() opens it for reading (errc::locked while a process writes it: what queries and feeds need is
-  /// not known beside that one); store::compact() closes its open version.
+  /// as it is. compact() opens it for reading: beside a process that writes it, it counts what is settled. A
+  /// store::compact() closes the open version.
   bool dry_run = false;
   /// Packs only if versions expire, or have expired and strata that are packed once more may have records of theirs. If
   /// not, nothing is packed, and compact() leaves the store as it is, its open version open.

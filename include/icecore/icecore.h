@@ -248,7 +248,8 @@ int icecore_sync(icecore_store* store);
 
 /* Of a store that is open beside the process that writes it: shows the versions that were settled since it was opened
  * or last refreshed. Snapshots stay what they were. version: NULL, or receives the newest version that can be read; for
- * any other store that is all that happens. */
+ * any other store that is all that happens. ICECORE_CLOSED if the store was packed meanwhile: what the reader has stays
+ * as it is and can be read on; to see what was written since, open the store again. */
 int icecore_refresh(icecore_store* store, icecore_version* version);
 
 /* ---- Tags and versions ------------------------------------------------------------------------------------------ */

@@ -200,7 +200,8 @@ typedef struct icecore_query_request {
 void icecore_query_request_init(icecore_query_request* request, size_t struct_size);
 
 /* Starts a query: when it returns, the version and the query are durable. icecore_query_run() runs it.
- * ICECORE_QUERY_EXISTS if the name is taken. ICECORE_INVALID_ARGUMENT in a process that is attached to the store. */
+ * ICECORE_QUERY_EXISTS if the name is taken. ICECORE_INVALID_ARGUMENT in a process that is attached to the store,
+ * unless every write is durable by itself. */
 int icecore_query_start(icecore_store* store, const icecore_query_request* request, icecore_query** query);
 /* The query of this name. functions: filters of functions, among which are those that the query's filter calls; the
  * process that started it has given them already. ICECORE_NO_SUCH_QUERY names the nearest name;

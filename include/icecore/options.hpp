@@ -140,16 +140,17 @@ struct options {
   /// Shares the open store with other processes of this machine. Each opens it with access::attached and the same
   /// `shared_as`. Opening creates this file for the state they share (the index, and who writes where), and closing
   /// removes it. The path must be on a memory file system such as /dev/shm and must not exist yet. All processes belong
-  /// to one user: attaching through a file that another user owns or may write is errc::permission.
-  /// Attached processes read, write, tag, sync(), make a checkpoint(), set the retention, forget(), verify() and ask
-  /// for stats() without the help of the process that opened the store, and compact() with its help. Only the opener
-  /// can lose(), expire(), and, but under operation durability, start queries and feeds. Attached processes release the
-  /// store before the opener closes it; their later operations throw errc::closed. While it is shared, its pool can
-  /// grow to 1 TiB, or to its size at opening plus 1 GiB if that is more. If one of the processes is killed, even
-  /// during a write, the others go on if the index is the persistent one; if the opener was killed, they go on without
-  /// what only the opener can do. With the other indexes, and once the open store was packed, they get errc::poisoned
-  /// if the process was killed during a write, and opening the store again recovers it. At most 65,536 processes can
-  /// attach to an open store. Empty: not shared.
+  /// to one user: attaching through a file that another user owns or may write is errc::permission. Attached processes
+  /// read, write, tag, sync(), make a checkpoint(), set the retention, forget(), verify() and ask for stats() without
+  /// the help of the process that opened the store, and compact() with its help. They keep feeds, run queries and
+  /// release versions that are held. Only the opener can lose(), expire(), start_stored(), pause_compaction() and
+  /// resume_compaction(), and, unless every write is durable by itself (operation durability, on persistent memory),
+  /// start() queries and hold_version(). Attached processes release the store before the opener closes it; their later
+  /// operations throw errc::closed. While it is shared, its pool can grow to 1 TiB, or to its size at opening plus 1
+  /// GiB if that is more. If one of the processes is killed, even during a write, the others go on if the index is the
+  /// persistent one; if the opener was killed, they go on without what only the opener can do. With the other indexes,
+  /// and once the open store was packed, they get errc::poisoned if the process was killed during a write, and opening
+  /// the store again recovers it. At most 65,536 processes can attach to an open store. Empty: not shared.
   std::filesystem::path shared_as;
 
   /// Ask for huge pages: for the index, and for a pool on a memory file system, which then grows by multiples of 2 MiB
@@ -196,8 +197,9 @@ struct options {
   /// process that writes is not told, waits for nothing, and may be killed or closed and the store opened again; what
   /// is shown stays the same until store::refresh(), which shows what was settled since, and everything once that
   /// process has closed the store. clock() is the version behind the newest settled one. Opening reads all records, as
-  /// it does without a persistent index. Kept queries and holds cannot be read, and a checkpoint has none. Where no
-  /// process has the store open for writing, this one keeps them out. False: errc::locked.
+  /// it does without a persistent index. Kept queries, kept feeds and holds are read, too, and not changed; a
+  /// checkpoint has none of them. Where no process has the store open for writing, this one keeps them out. False:
+  /// errc::locked.
   bool beside_writer = true;
 
   /// With read_only access: never keep a process out that would write. A store that its last writer has closed is read
@@ -312,8 +314,7 @@ struct statistics {
   /// the pin.
   std::optional<version> oldest_pin;
   double oldest_pin_seconds;  ///< at most so long ago; 0 if there is none
-  /// The oldest version that a kept query, a kept feed or a hold needs, which does not expire; empty if there is none,
-  /// or beside the process that writes.
+  /// The oldest version that a kept query, a kept feed or a hold needs, which does not expire; empty if there is none.
   std::optional<version> oldest_held;
   std::uint64_t given_bytes;  ///< keys and values of the writes since the store was opened
   /// What these and the compactions since then wrote to the file: records with their headers, tags, packed extents and

@@ -205,7 +205,9 @@ class store {
   /// Of a store that is open beside processes that write it (options::beside_writer): shows the versions that were
   /// settled since it was opened, or last refreshed, and all that the last of them left when it closed the store.
   /// Snapshots, cursors and values stay what they were. Returns the newest version that can be read. Of any other
-  /// store: returns that version and does nothing else. Cost: a look at each segment of the files, and the new records.
+  /// store: returns that version and does nothing else. errc::closed if the store was packed (compact()) meanwhile:
+  /// what the reader has stays as it is and can be read on; what was written since is seen by who opens the store
+  /// again. Cost: a look at each segment of the files, and the new records.
   version refresh();
   /// All versions up to this closed one survive a power cut, as far as the medium allows. In a deferred store: those
   /// that a sync() covered. O(1).
@@ -291,7 +293,8 @@ class store {
   /// attached to the store, unless every write is durable by itself; read_only. Cost: O(parts log keys), and a sync.
   icecore::query start(const query_request& what);
   /// Starts a query that asks what another one does, perhaps in another store: these are its query::stored() bytes. Its
-  /// functions are given when it is run. errc::bad_token if the bytes are damaged, or of a later icecore.
+  /// functions are given when it is run. errc::bad_token if the bytes are damaged, or of a later icecore;
+  /// invalid_argument in a process that is attached to the store.
   icecore::query start_stored(std::span<const std::byte> question);
   /// The query of this name, in whatever state. `functions` finds the functions of the caller that its filter calls.
   /// errc::no_such_query, naming the nearest one; unknown_function.

@@ -297,8 +297,7 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         ...     copy == store
         True
 
-        Raises StoreExistsError if something is at ``path``, InvalidArgumentError in an attached process, NoSpaceError,
-        IOFailedError and ClosedError.
+        Raises StoreExistsError if something is at ``path``, NoSpaceError, IOFailedError and ClosedError.
         """
         return self._checkpoint(path_bytes(path), on_progress)
 
@@ -456,8 +455,10 @@ def open(  # named like the built-in function, as users expect
 
     ``shared_as``: a file on a memory file system such as ``/dev/shm``, which must not exist yet. The store is shared
     through it with other processes of this machine, which open the store with the mode ``'attached'`` and the same
-    ``shared_as``. Only the sharing process can make tags with a name, make a ``checkpoint()``, ``compact()`` and,
-    except under ``'operation'`` durability, ``sync()``. When it has closed the store, the others get ``ClosedError``.
+    ``shared_as``. These do all that the sharing process does, but ``pause_compaction()``, ``resume_compaction()`` and,
+    unless every write is durable by itself (``'operation'`` durability, on persistent memory), ``hold()`` and
+    ``start()``; ``compact()`` has the sharing process pack the store. When that one has closed the store, the others
+    get ``ClosedError``.
 
     ``compaction`` (with write access): ``'automatic'`` packs the store on a thread of its own when
     ``compaction_young_bytes`` or more was written since the last time, and half of what is packed, while others go on to

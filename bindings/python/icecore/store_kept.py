@@ -43,7 +43,8 @@ class KeepingStore(WritableStore):
         1
 
         Raises QueryExistsError if the name is taken, BadInputError for an expression that cannot be read, what ``at()``
-        raises, TypeError, InvalidArgumentError, ReadOnlyError and ClosedError.
+        raises, TypeError, InvalidArgumentError (also in an attached process, unless every write is durable by itself),
+        ReadOnlyError and ClosedError.
         """
         version = self._version_or_present(at)
         expressions = [select] if isinstance(select, str) else select

@@ -161,7 +161,8 @@ class VersionedStore(_native.Store, VersionNames):
         >>> store.refresh() == store.clock - 1
         True
 
-        Raises DamagedError and ClosedError.
+        Raises DamagedError, and ClosedError, also if the store was packed (``compact()``) meanwhile: what the reader has
+        stays as it is and can be read on; to see what was written since, open the store again.
         """
         return self._refresh()
 
