@@ -6,7 +6,8 @@
 //   icecore::store copy("/scratch/model.ice");     // a store like any other
 //
 // The file is a closed store with the same checksums. Opening it checks all of it (large values when they are first
-// read, or with options::check_values), so a damaged or truncated copy is refused.
+// read, or with options::check_values), so a damaged or truncated copy is refused. It has the kept queries, kept feeds
+// and holds of the store, unless it is made by a reader beside the process that writes (store::beside_writer()).
 // Threads: a checkpoint is a value; any thread may call write(), and several may write different files at once.
 // Lifetime: write() needs the store open (errc::closed if it is not). A checkpoint keeps the store's memory mapped
 // until it ends. Durability: the file gets its name only when it is complete and durable; if a crash comes before that,

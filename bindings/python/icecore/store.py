@@ -287,7 +287,8 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
     def checkpoint(self, path: Path, on_progress: Progress | None = None) -> int:
         """Writes the whole store as it is now, with every version and tag, to a file of its own, and returns the newest
         closed version in it. Closes the open version if anything was written in it. A store opened for reading does not
-        close it; then the file contains the open version as it is.
+        close it; then the file contains the open version as it is. One that is open beside the process that writes puts
+        no kept queries, kept feeds and holds into the file.
 
         Other threads go on writing meanwhile; their writes are not in the file. The file gets its name only when it is
         complete and durable, and can be opened like any store.
