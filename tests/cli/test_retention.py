@@ -114,6 +114,7 @@ def test_a_history_names_a_single_version_that_has_expired(store):
     run("retention", store, "--newest", "1")
     run("compact", store)
     assert said("history", store, "key").endswith("\nversion 1 has expired: changes up to version 1 may be missing\n")
+    assert "  expired versions    1\n" in said("stat", store)
     left_out = run("filter", store, "false", "--each-tag", code=1).stderr.decode()
     assert left_out == "version 1 is left out: it has expired\n", "it has no name"
 

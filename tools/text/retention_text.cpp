@@ -49,14 +49,20 @@ json_object retention_json(const retention& kept) {
   return line;
 }
 
+std::string in_words(const version_range& range) {
+  const std::string first = grouped(range.first);
+  return range.end == range.first + 1 ? first : fmt::format("{} to {}", first, grouped(range.end - 1));
+}
+
 std::string in_words(std::span<const version_range> ranges) {
   constexpr std::size_t ranges_max = 10;
   const bool one = ranges.size() == 1 && ranges.front().end == ranges.front().first + 1;
   std::string words = one ? "version" : "versions";
-  for (const auto& [first, end] : ranges.first(std::min(ranges.size(), ranges_max))) {
-    if (words.back() != 's' && words.back() != 'n') words += ',';
-    words += ' ' + grouped(first);
-    if (end > first + 1) words += " to " + grouped(end - 1);
+  std::string_view before = " ";
+  for (const version_range& each : ranges.first(std::min(ranges.size(), ranges_max))) {
+    words += before;
+    words += in_words(each);
+    before = ", ";
   }
   if (ranges.size() > ranges_max) words += fmt::format(" and {} more ranges", grouped(ranges.size() - ranges_max));
   return words;

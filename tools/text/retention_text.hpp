@@ -15,6 +15,8 @@ namespace icecore::cli {
 [[nodiscard]] std::string in_words(const retention& kept);
 [[nodiscard]] json_object retention_json(const retention& kept);
 [[nodiscard]] json_object hold_json(const held_version& held);
+/// "1 to 3", or "5".
+[[nodiscard]] std::string in_words(const version_range& range);
 /// "version 5", or "versions 1 to 3, 5". Of many ranges the first ones, and how many more there are.
 [[nodiscard]] std::string in_words(std::span<const version_range> ranges);
 /// {"NAME":{"first":1,"last":3}}

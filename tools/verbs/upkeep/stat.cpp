@@ -157,12 +157,10 @@ void print_table(const statistics& s, const kept_versions& versions) {
   const std::uint64_t content = s.key_bytes + s.value_bytes;
   line("store", fmt::format("{}  (pool {}, format {}.{})", shown(s.path), s.pool_id, s.format_major, s.format_minor));
   line("open version", grouped(s.clock));
-  for (const auto& [first, end] : versions.lost) {
-    line("  lost versions", fmt::format("{} to {}, in a power cut", grouped(first), grouped(end - 1)));
-  }
-  for (const auto& [first, end] :
+  for (const version_range& r : versions.lost) line("  lost versions", in_words(r) + ", in a power cut");
+  for (const version_range& r :
        std::span<const version_range>(versions.expired).first(std::min(versions.expired.size(), lines_max))) {
-    line("  expired versions", fmt::format("{} to {}", grouped(first), grouped(end - 1)));
+    line("  expired versions", in_words(r));
   }
   if (versions.expired.size() > lines_max) {
     line("", fmt::format("and {} more ranges", grouped(versions.expired.size() - lines_max)));
