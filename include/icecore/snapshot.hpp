@@ -317,8 +317,8 @@ class snapshot {
   icecore::version at_;
 };
 
-/// The differences between two versions in key order: a C++ input range. Iterating takes O(keys of the store), with the
-/// index `hash` O(n log n); for a key that did not change, it reads only the newest record.
+/// The differences between two versions in key order: a C++ input range. What iterating costs: changes.hpp. For a key
+/// that did not change, it reads only the newest record.
 class diff_range : public std::ranges::view_interface<diff_range> {
  public:
   using iterator = range_iterator<diff_range, difference>;

@@ -266,8 +266,8 @@ class store {
   /// their history is empty. O(keys), with the index `hash` O(n log n).
   [[nodiscard]] pinned_list<std::string_view> keys(const key_bounds& bounds = {}) const;
 
-  /// What changed from one closed version to another, in key order. Costs what was written since the older one, or
-  /// O(keys): changes.hpp says when.
+  /// What changed from one closed version to another, in key order. Costs what was written between them, or O(keys):
+  /// changes.hpp says when.
   [[nodiscard]] diff_range diff(version before, version after, key_bounds bounds = {}) const;
 
   /// All that was written in the versions after `after` up to `up_to`, by key, then by version: include

@@ -28,10 +28,12 @@ inline constexpr std::uint64_t magic = 0x0045524f43454349U;  // "ICECORE\0"
 inline constexpr std::uint32_t byte_order_mark = 0x01020304U;
 inline constexpr std::uint16_t version_major = 2;  // a reader refuses other major versions than these
 inline constexpr std::uint16_t version_major_with_queries = 3;
-inline constexpr std::uint16_t version_major_with_manifest = 4;
-inline constexpr std::uint16_t version_major_with_frames = 5;  // compressed extents
-inline constexpr std::uint16_t version_major_with_values = 6;  // that lie where they were written
-inline constexpr std::uint16_t version_minor = 4;              // a writer refuses a greater minor version
+inline constexpr std::uint16_t version_major_with_manifest = 7;
+inline constexpr std::uint16_t version_major_with_frames = 8;  // compressed extents
+inline constexpr std::uint16_t version_major_with_values = 9;  // that lie where they were written
+/// The formats from 4 on of packed stores whose fences did not tell the blocks' versions. No release wrote them.
+inline constexpr std::uint16_t version_major_without_versions = 6;
+inline constexpr std::uint16_t version_minor = 4;  // a writer refuses a greater minor version
 inline constexpr std::uint16_t minor_with_lost_versions = 1;
 inline constexpr std::uint16_t minor_with_evidence = 2;
 inline constexpr std::uint16_t minor_with_joint_certificates = 3;

@@ -202,6 +202,20 @@ void store_core::keep_queries() const {
 
 // ---- About itself ----
 
+namespace {
+
+/// As of now: the process that writes gives out free space, and tells nobody.
+std::uint64_t free_beside_writer(const pool_set& pools) {
+  std::uint64_t sum = 0;
+  for_each_segment(pools, [&](const segment& s, const format::segment_header& h) {
+    const bool is_known = link_offset(s.end()) <= pools.of(s.offset).used_end();
+    if (h.magic == format::free_segment_magic && is_known) sum += s.size;
+  });
+  return sum;
+}
+
+}  // namespace
+
 statistics store_core::stats() const {
   check_usable();
   statistics s{};
@@ -258,6 +272,7 @@ statistics store_core::stats() const {
     s.used_bytes += s.files.back().used_bytes - format::first_segment_offset - p->free_bytes();
     s.file_bytes += s.files.back().file_bytes;
   }
+  if (beside_writer_) free_in_segments += free_beside_writer(*pool_);
   s.used_bytes -= free_in_segments;
   s.free_bytes += free_in_segments;
   s.index_bytes = index_->memory_bytes() + lookups_->bytes();

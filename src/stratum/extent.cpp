@@ -95,7 +95,7 @@ fence extent::checked_fence(const std::byte* media, std::uint64_t offset) const 
   if (crc32c(place_.seed, at, header_.size - header_.fence_at) != header_.fence_crc) {
     raise_damaged(offset, "checksum mismatch of the fence");
   }
-  const fence f(at, header_.blocks, header_.separators, header_.prefix_size);
+  const fence f(at, header_.blocks, header_.separators, header_.prefix_size, {header_.least, header_.greatest});
   if (const char* what = f.fail()) raise_damaged(offset, what);
   if (f.place(0) != sizeof(extent_header) || f.place(header_.blocks) != header_.fence_at) {
     raise_damaged(offset, "the places cannot be true");
@@ -114,6 +114,9 @@ const char* extent::block_fails(std::uint32_t i) const noexcept {
   const block b(at);
   if (std::bit_cast<std::uint64_t>(place_of(at, from)) != std::bit_cast<std::uint64_t>(fence_.block_at(i))) {
     return "the block's parts are not where the fence says";
+  }
+  if (!fence_.says(i, {b.header().least, b.header().greatest})) {
+    return "the block's versions are not what the fence says";
   }
   const std::string_view first = b.key(0);
   const std::string_view last = b.key(b.keys() - 1);

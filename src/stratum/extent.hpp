@@ -176,6 +176,14 @@ class extent {
   }
   /// Whether the block goes on with the key of the one before.
   [[nodiscard]] bool goes_on(std::uint32_t block) const noexcept { return fence_.goes_on(block); }
+  /// Whether the block may have records of versions up to `v`; it is not read.
+  [[nodiscard]] bool may_have(std::uint32_t block, version v) const noexcept { return fence_.may_have(block, v); }
+
+  /// Calls visit(record) for the newest record in (after, up_to] of each key in each block that may have keys from
+  /// `from` to before `to`, until it returns false; whether it never did. Blocks without such records are not read.
+  template <class Visit>
+  bool for_each_written(version after, version up_to, std::string_view from, std::optional<std::string_view> to,
+                        Visit&& visit) const;
 
   // ---- For who goes from block to block ----
   struct position {
@@ -244,13 +252,6 @@ class extent {
   [[gnu::always_inline]] void ask_for_block(std::uint32_t i) const noexcept {
     if (!place_.on_device || frames_ != nullptr || !device_reads::lately()) return;
     ask_for({blocks_ + fence_.place(i), fence_.place(i + 1) - fence_.place(i)});
-  }
-  /// Whether nothing of block `at` is shown at `v`: it has records of one key alone, and all of them are too new, or a
-  /// newer one of them was `shown`. So a scan does not read what it does not need, nor inflate it.
-  [[nodiscard]] bool has_nothing_for(std::uint32_t at, version v, bool shown) const noexcept {
-    if (keys_in(at) != 1) return false;
-    if (shown && fence_.goes_on(at)) return true;
-    return at + 1 < blocks() && fence_.goes_on(at + 1) && fence_.newest(at + 1) >= v;
   }
   /// A compressed one.
   extent(std::span<const std::byte> media, const format::framed_header& header, extent_place place,
@@ -330,7 +331,12 @@ bool extent::for_each_run(version v, std::string_view from, bool& shown, Visit&&
   for (; at < fence_.blocks(); ++at, first = 0) {
     if (first == 0) walk_to(at);
     if (at > 0 && !fence_.goes_on(at)) last_shown = false;
-    if (first == 0 && has_nothing_for(at, v, last_shown)) continue;
+    // So a scan does not read what it does not need, nor inflate it.
+    if (last_shown && first == 0 && keys_in(at) == 1) continue;
+    if (!may_have(at, v)) {
+      last_shown = false;
+      continue;
+    }
     const block b = block_at(at);
     if (last_shown && first == 0) first = 1;
     const std::uint32_t last = b.keys() - 1;
@@ -340,6 +346,25 @@ bool extent::for_each_run(version v, std::string_view from, bool& shown, Visit&&
     last_shown = may_go_on && b.newest_at(last, v).has_value();
   }
   shown = last_shown;
+  return true;
+}
+
+template <class Visit>
+bool extent::for_each_written(version after, version up_to, std::string_view from, std::optional<std::string_view> to,
+                              Visit&& visit) const {
+  if (header_.least > up_to || header_.greatest <= after) return true;
+  const std::uint32_t first = fence_.find(sought_key(from), version_max).block;
+  for (std::uint32_t at = first == fence::none ? 0 : first; at < fence_.blocks(); ++at) {
+    if (to && separator(at) >= *to) return true;
+    if (!fence_.may_have(at, after, up_to)) continue;
+    walk_to(at);
+    const block b = block_at(at);
+    for (std::uint32_t i = 0; i < b.keys(); ++i) {
+      const std::uint64_t row = b.newest_row_at(i, up_to);
+      if (row == 0 || b.row_at(row).record.stamped <= after) continue;
+      if (!visit(record_at{at, i, row})) return false;
+    }
+  }
   return true;
 }
 

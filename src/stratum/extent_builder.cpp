@@ -123,7 +123,9 @@ void extent_builder::write_block(bool by_pages) {
   const auto in_page = by_pages ? std::optional((*in_page_ + end_) % media_page) : std::nullopt;
   const std::uint64_t size = block_.write(to, block_seed(seed_, end_), in_page);
   header_.blocks_sum += block_digest(to, end_);
-  fence_.add(separator, goes_on ? written_version_ - 1 : version_max, place_of(to, end_));
+  const block_header& written = block(to).header();
+  fence_.add(separator, goes_on ? written_version_ - 1 : version_max, place_of(to, end_),
+             {written.least, written.greatest});
   end_ += size;
   written_key_ = block_.key(block_.keys() - 1);
   written_version_ = block_.oldest_of_last_key();

@@ -33,6 +33,7 @@
 //   newest          u64[blocks]: version_max if the block begins with a key of its own. Else the block goes on with the
 //                   key of the one before, of whose records it holds those of this version and older
 //   places          block_place[blocks + 1]: where each block begins, and where the last one ends
+//   versions        block_versions[blocks]: which versions the block's records have
 //   separator ends  u32[blocks]: from `separators` on
 //   separators      for each block bytes that are greater than every key before it, and at most its first key; of the
 //                   first block, and of one that goes on with a key, that key
@@ -130,5 +131,13 @@ struct block_place {
   std::uint16_t rows_at;  // 6 2  as in its header, in units of 64 bytes; 65535 if it is more
 };
 static_assert(sizeof(block_place) == 8 && std::is_trivially_copyable_v<block_place>);
+
+/// The oldest and the newest version of a block's records: what they are more than the extent's oldest one, shifted to
+/// the right by as many bits as it takes for the extent's newest one to have 32 bits.
+struct block_versions {
+  std::uint32_t least;     // 0 4
+  std::uint32_t greatest;  // 4 4
+};
+static_assert(sizeof(block_versions) == 8 && std::is_trivially_copyable_v<block_versions>);
 
 }  // namespace icecore::format

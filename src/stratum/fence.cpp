@@ -23,12 +23,13 @@ namespace {
 }
 
 struct columns {
-  std::uint64_t newest, places, ends, separators, size;
+  std::uint64_t newest, places, versions, ends, separators, size;
 
   columns(std::uint64_t blocks, std::uint64_t separators_size) noexcept
       : newest(head_count(blocks) * sizeof(std::uint64_t)),
         places(newest + blocks * sizeof(version)),
-        ends(places + (blocks + 1) * sizeof(block_place)),
+        versions(places + (blocks + 1) * sizeof(block_place)),
+        ends(versions + blocks * sizeof(block_versions)),
         separators(rounded(ends + blocks * sizeof(std::uint32_t))),
         size(rounded(separators + separators_size)) {}
 };
@@ -39,11 +40,13 @@ std::uint64_t fence_size(std::uint64_t blocks, std::uint64_t separators) noexcep
   return columns(blocks, separators).size;
 }
 
-void fence_builder::add(std::string_view separator, version newest, block_place place) {
+void fence_builder::add(std::string_view separator, version newest, block_place place,
+                        const version_interval& versions) {
   separators_ += separator;
   ends_.push_back(static_cast<std::uint32_t>(separators_.size()));
   newest_.push_back(newest);
   places_.push_back(place);
+  versions_.push_back(versions);
 }
 
 std::string_view fence_builder::separator(std::size_t i) const noexcept {
@@ -75,12 +78,19 @@ void fence_builder::write(std::byte* to, std::uint32_t end, std::size_t prefix_s
   std::memcpy(to + at.places, places_.data(), places_.size() * sizeof(block_place));
   const block_place behind{.at = end, .keys = 0, .rows_at = 0};
   std::memcpy(to + at.places + places_.size() * sizeof behind, &behind, sizeof behind);
+  const version_units units({std::ranges::min(versions_, {}, &version_interval::least).least,
+                             std::ranges::max(versions_, {}, &version_interval::greatest).greatest});
+  for (std::size_t i = 0; i < versions_.size(); ++i) {
+    const block_versions in_units = units.of(versions_[i]);
+    std::memcpy(to + at.versions + i * sizeof in_units, &in_units, sizeof in_units);
+  }
   std::memcpy(to + at.ends, ends_.data(), ends_.size() * sizeof(std::uint32_t));
   std::memcpy(to + at.separators, separators_.data(), separators_.size());
 }
 
-fence::fence(const std::byte* at, std::uint32_t blocks, std::uint64_t separators, std::size_t prefix_size) noexcept
-    : blocks_(blocks), separators_size_(separators) {
+fence::fence(const std::byte* at, std::uint32_t blocks, std::uint64_t separators, std::size_t prefix_size,
+             const version_interval& versions) noexcept
+    : blocks_(blocks), units_(versions), separators_size_(separators) {
   const columns c(blocks, separators);
   const std::byte* heads = at;
   for (std::uint32_t count = blocks;; count = static_cast<std::uint32_t>(above(count))) {
@@ -94,6 +104,7 @@ fence::fence(const std::byte* at, std::uint32_t blocks, std::uint64_t separators
   }
   newest_ = at + c.newest;
   places_ = at + c.places;
+  versions_ = at + c.versions;
   ends_ = at + c.ends;
   separators_ = reinterpret_cast<const char*>(at + c.separators);
   prefix_ = std::string_view(separators_, std::min<std::uint64_t>(prefix_size, separators));
@@ -192,6 +203,7 @@ const char* fence::fail() const noexcept {
     }
     if (newest(i) == 0 || newest(i) > version_max) return "a version cannot be true";
     if (place(i) >= place(i + 1)) return "the places do not ascend";
+    if (versions_at(i).least > versions_at(i).greatest) return "a block's versions cannot be true";
   }
   for (std::uint32_t l = 1; l < level_count_; ++l) {
     for (std::uint32_t i = 0; i < levels_[l].count; ++i) {

@@ -1,11 +1,12 @@
 // The fence of an extent: which block a search begins in.
 //
 //   fence_builder f;
-//   f.add(separator, newest, place);  ...              // of each block, in order
-//   f.write(to, end_place);                            // f.size() bytes
+//   f.add(separator, newest, place, {least, greatest});  ...    // of each block, in order
+//   f.write(to, end_place, prefix);                             // f.size() bytes
 //
-//   const fence f(bytes, blocks, separators, prefix);
-//   f.find(sought_key("layer1/bias"), v);              // the block, or none
+//   const fence f(bytes, blocks, separators, prefix, {least, greatest});
+//   f.find(sought_key("layer1/bias"), v);                       // the block, or none
+//   if (f.may_have(i, 7, 9)) ...                                // versions 8 and 9 of block i
 //
 // A separator of a block is at most its first key, and greater than every key before it. What is sought is a pair of a
 // key and a version; the block that has it, if one has, is the last one whose separator is not behind it.
@@ -14,6 +15,7 @@
 // factor of 16 and, only where heads tie, separators.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -28,10 +30,40 @@
 
 namespace icecore::stratum {
 
+/// Versions of records: the oldest and the newest one.
+struct version_interval {
+  version least;
+  version greatest;
+};
+
+/// The versions of an extent's blocks in 32 bits each (format::block_versions).
+class version_units {
+ public:
+  explicit version_units(const version_interval& of_extent) noexcept
+      : least_(of_extent.least), shift_(shift_of(of_extent.greatest - of_extent.least)) {}
+  /// A greater version has no smaller number, so who compares numbers may take a version for one that is there, and
+  /// never misses one.
+  [[nodiscard]] std::uint64_t of(version v) const noexcept { return v <= least_ ? 0 : (v - least_) >> shift_; }
+  [[nodiscard]] format::block_versions of(const version_interval& block) const noexcept {
+    return {static_cast<std::uint32_t>(of(block.least)), static_cast<std::uint32_t>(of(block.greatest))};
+  }
+  [[nodiscard]] version least() const noexcept { return least_; }
+
+ private:
+  [[nodiscard]] static unsigned shift_of(std::uint64_t span) noexcept {
+    constexpr unsigned bits = 32;
+    const auto width = static_cast<unsigned>(std::bit_width(span));
+    return width > bits ? width - bits : 0;
+  }
+
+  version least_;
+  unsigned shift_;
+};
+
 class fence_builder {
  public:
-  /// `newest`: version_max, unless the block goes on with the key of the one before.
-  void add(std::string_view separator, version newest, format::block_place place);
+  /// `newest`: version_max, unless the block goes on with the key of the one before. `versions`: of its records.
+  void add(std::string_view separator, version newest, format::block_place place, const version_interval& versions);
   [[nodiscard]] std::uint32_t blocks() const noexcept { return static_cast<std::uint32_t>(newest_.size()); }
   [[nodiscard]] std::uint64_t separators_size() const noexcept { return separators_.size(); }
   /// Bytes of the fence if one more block with a separator of so many bytes is added.
@@ -47,6 +79,7 @@ class fence_builder {
   std::vector<std::uint32_t> ends_;
   std::vector<version> newest_;
   std::vector<format::block_place> places_;
+  std::vector<version_interval> versions_;
 };
 
 /// Bytes of a fence.
@@ -56,8 +89,9 @@ class fence {
  public:
   static constexpr std::uint32_t none = UINT32_MAX;
 
-  /// `at` has fence_size(blocks, separators) bytes, which stay. `prefix_size`: as it was written.
-  fence(const std::byte* at, std::uint32_t blocks, std::uint64_t separators, std::size_t prefix_size) noexcept;
+  /// `at` has fence_size(blocks, separators) bytes, which stay. `prefix_size`: as it was written. `versions`: of all.
+  fence(const std::byte* at, std::uint32_t blocks, std::uint64_t separators, std::size_t prefix_size,
+        const version_interval& versions) noexcept;
 
   [[nodiscard]] std::uint32_t blocks() const noexcept { return blocks_; }
   /// A block, and which of its keys may be the one sought.
@@ -91,6 +125,20 @@ class fence {
   /// version_max, unless block i goes on with the key of the one before.
   [[nodiscard]] version newest(std::uint32_t i) const noexcept { return number<version>(newest_, i); }
   [[nodiscard]] bool goes_on(std::uint32_t i) const noexcept { return newest(i) != version_max; }
+  /// Whether block i may have records of versions up to `v`.
+  [[nodiscard]] bool may_have(std::uint32_t i, version v) const noexcept {
+    return v >= units_.least() && versions_at(i).least <= units_.of(v);
+  }
+  /// Whether it may have some of versions greater than `after` up to `up_to`.
+  [[nodiscard]] bool may_have(std::uint32_t i, version after, version up_to) const noexcept {
+    return may_have(i, up_to) && versions_at(i).greatest >= units_.of(after + 1);
+  }
+  /// Whether it says so of a block that has these.
+  [[nodiscard]] bool says(std::uint32_t i, const version_interval& versions) const noexcept {
+    const format::block_versions is = versions_at(i);
+    const format::block_versions due = units_.of(versions);
+    return is.least == due.least && is.greatest == due.greatest;
+  }
   [[nodiscard]] std::string_view separator(std::uint32_t i) const noexcept;
   /// What cannot be true; nullptr if all may. Reads all of it.
   [[nodiscard]] const char* fail() const noexcept;
@@ -105,6 +153,9 @@ class fence {
     Number n;
     std::memcpy(&n, column + std::uint64_t{i} * sizeof n, sizeof n);
     return n;
+  }
+  [[nodiscard]] format::block_versions versions_at(std::uint32_t i) const noexcept {
+    return number<format::block_versions>(versions_, i);
   }
   [[nodiscard]] std::uint64_t head_at(std::uint32_t i) const noexcept {
     return number<std::uint64_t>(levels_[0].heads, i);
@@ -129,6 +180,8 @@ class fence {
   std::uint32_t blocks_;
   const std::byte* newest_;
   const std::byte* places_;
+  const std::byte* versions_;
+  version_units units_;
   const std::byte* ends_;
   const char* separators_;
   std::uint64_t separators_size_;

@@ -107,6 +107,15 @@ bool strata::goes_on_behind(const record_place& at) const {
   return at.extent + 1 < strata_[stratum_of(at.extent)].end && goes_on(at.extent + 1);
 }
 
+record_place strata::newest_of(const record_place& at) const {
+  const extent& e = extent_at(at.extent);
+  const bool has_newer_block = at.in.key == 0 && (at.in.block > 0 ? e.goes_on(at.in.block) : goes_on(at.extent));
+  if (at.extent < strata_.front().end && !has_newer_block) {
+    return {at.extent, {at.in.block, at.in.key, e.block_at(at.in.block).rows_begin(at.in.key)}};
+  }
+  return *find(key(at), version_max);
+}
+
 std::optional<record_place> strata::older(const record_place& record) const {
   const extent& e = extent_at(record.extent);
   if (const auto at = e.older(record.in)) return record_place{record.extent, *at};
@@ -130,13 +139,22 @@ std::optional<record_place> strata::at_most(const record_place& from, version v)
 // ---- One stratum ----
 
 void stratum_walk::next_block() {
-  key_ = 0;
-  if (++block_ == of_->extent_at(extent_).blocks()) {
-    block_ = 0;
-    if (++extent_ == range_.end) return;
+  bool has_met_last_key = true;  // of the block before
+  for (;;) {
+    key_ = 0;
+    if (++block_ == of_->extent_at(extent_).blocks()) {
+      block_ = 0;
+      if (++extent_ == range_.end) return;
+    }
+    const extent& e = of_->extent_at(extent_);
+    e.walk_to(block_);
+    const bool has_met_first_key = has_met_last_key && goes_on();
+    if (e.may_have(block_, at_)) {
+      if (has_met_first_key) key_ = 1;
+      return;
+    }
+    has_met_last_key = has_met_first_key && e.keys_in(block_) == 1;
   }
-  of_->extent_at(extent_).walk_to(block_);
-  if (goes_on()) key_ = 1;
 }
 
 void stratum_walk::next() {

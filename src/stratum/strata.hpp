@@ -90,6 +90,15 @@ class strata {
   /// As extent::for_each_run(), over all extents. Precondition: there is one stratum.
   template <class Visit>
   bool for_each_run(version v, std::string_view from, Visit&& visit) const;
+  /// Calls visit(place) for a record in (after, up_to] of each key from `from` to before `to` that has one, and perhaps
+  /// of others, until it returns false; whether it never did. In the order of keys in each stratum; for a key several
+  /// times if several blocks have such records.
+  /// Cost: O(blocks), and the bytes of those blocks that may have such records: the others are not read.
+  template <class Visit>
+  bool for_each_written(version after, version up_to, std::string_view from, std::optional<std::string_view> to,
+                        Visit&& visit) const;
+  /// The newest record of this record's key.
+  [[nodiscard]] record_place newest_of(const record_place& at) const;
   /// The next older record of the same key.
   [[nodiscard]] std::optional<record_place> older(const record_place& record) const;
   /// The newest record whose version is at most `v`, from this record of the key on.
@@ -258,10 +267,28 @@ bool strata::for_each_run(version v, std::string_view from, Visit&& visit) const
   return true;
 }
 
+template <class Visit>
+bool strata::for_each_written(version after, version up_to, std::string_view from, std::optional<std::string_view> to,
+                              Visit&& visit) const {
+  for (const range& of : strata_) {
+    const std::uint32_t first = extent_for(of, sought_key(from), version_max);
+    for (std::uint32_t i = first == of.end ? of.begin : first; i < of.end; ++i) {
+      if (to && extent_at(i).first_key() >= *to) break;
+      const auto visit_here = [&](const extent::record_at& at) { return visit(record_place{i, at}); };
+      if (!extent_at(i).for_each_written(after, up_to, from, to, visit_here)) return false;
+    }
+  }
+  return true;
+}
+
 /// Goes through the keys of one stratum, each once, at its newest record there.
+//
+// A walk at a version passes over blocks all of whose records are newer, without reading them. So it leaves out keys
+// that show nothing there, and may come to a key at an older record than its newest one. It must not go backwards.
 class stratum_walk {
  public:
-  stratum_walk(const strata& of, const strata::range& extents) noexcept : of_(&of), range_(extents) {}
+  stratum_walk(const strata& of, const strata::range& extents, version at = version_max) noexcept
+      : of_(&of), range_(extents), at_(at) {}
 
   /// To the first key that is not less.
   void seek(std::string_view key) { expect(key), arrive(key); }
@@ -318,6 +345,7 @@ class stratum_walk {
 
   const strata* of_;
   strata::range range_;
+  version at_;
   std::uint32_t extent_ = 0;
   std::uint32_t block_ = 0;
   std::uint32_t key_ = 0;
@@ -358,12 +386,12 @@ inline bool stratum_walk::leave(const block& b) {
   return true;
 }
 
-/// Goes through the keys of all strata, each once, at its newest record.
+/// Goes through the keys of all strata, each once, at its newest record; at a version as stratum_walk says.
 class strata_walk {
  public:
-  explicit strata_walk(const strata& of) {
+  explicit strata_walk(const strata& of, version at = version_max) {
     walks_.reserve(of.all().size());
-    for (const strata::range& each : of.all()) walks_.emplace_back(of, each);
+    for (const strata::range& each : of.all()) walks_.emplace_back(of, each, at);
   }
   void seek(std::string_view key) { expect(key), arrive(key); }
   /// As those of stratum_walk.

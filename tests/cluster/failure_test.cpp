@@ -431,7 +431,7 @@ class CompactionFailure : public Failure, public ::testing::WithParamInterface<i
 };
 
 TEST_P(CompactionFailure, reaches_every_rank_and_loses_nothing) {
-  fail_all_compactions(fault::allocation, testing::long_tests ? 1 : 11);
+  fail_all_compactions(fault::allocation, testing::long_tests ? 1 : 9);
   EXPECT_GT(failures_, 20);
   fail_all_compactions(fault::send, testing::long_tests ? 1 : 4);
   EXPECT_GT(failures_, 25);

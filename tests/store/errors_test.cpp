@@ -208,6 +208,10 @@ TEST_F(Errors, are_those_that_the_page_tells) {
   expect_open_fails("a later format");
   change_roots([](format::root& root) { root.version_major = 1; });
   expect_open_fails("an earlier format");
+  for (std::uint16_t major = 4; major <= 6; ++major) {
+    change_roots([&](format::root& root) { root.version_major = major; });
+    expect_open_fails("a packed store whose fences tell no versions");
+  }
   change_roots([](format::root& root) { root.version_minor = format::version_minor + 1; });
   expect_open_fails("a later minor format, opened for writing");
   change_roots([](format::root& root) { root.byte_order = 0x04030201; });

@@ -82,6 +82,42 @@ TEST_P(SpaceStatistics, what_a_write_of_the_same_version_replaced_is_garbage_unt
   expect_parts_add_up(s);
 }
 
+/// Who only reads takes nothing of what is free, and counts it all the same: alone, without a lock, and beside a
+/// writer.
+TEST_P(SpaceStatistics, readers_tell_as_much_of_the_space_free_as_who_writes) {
+  {
+    store s(path_, opening());
+    for (char fill = 'a'; fill < 'i'; ++fill) {
+      write_all(s, fill);
+      s.tag();
+    }
+    retention newest;
+    newest.newest = 1;
+    s.set_retention(newest);
+    EXPECT_TRUE(s.compact().erased);
+  }
+  for (const bool never_locks : {false, true}) {
+    std::optional<store> writer;
+    options reading = opening();
+    reading.access = access::read_only;
+    reading.never_locks = never_locks;
+    std::uint64_t used = 0;
+    {
+      const store alone(path_, reading);
+      expect_parts_add_up(alone);
+      used = alone.stats().used_bytes;
+    }
+    writer.emplace(path_, opening());
+    const statistics there = writer->stats();
+    const store beside(path_, reading);
+    expect_parts_add_up(beside);
+    if (opens_instantly()) continue;  // its free space is in the lists of who writes
+    EXPECT_GE(there.free_bytes, keys * value_size);
+    EXPECT_LE(used, there.used_bytes + (std::uint64_t{128} << 10));
+    EXPECT_LE(beside.stats().used_bytes, there.used_bytes + (std::uint64_t{128} << 10));
+  }
+}
+
 TEST_P(SpaceStatistics, a_snapshot_is_the_oldest_pin_and_what_it_holds_waits) {
   store s(path_, opening());
   write_all(s, 'a');

@@ -187,15 +187,19 @@ TEST_P(DamagedExtents, a_forged_extent_is_refused_or_read_within_its_bytes) {
   }
 }
 
+/// Where the fence's heads end in a plain extent.
+std::size_t behind_heads(const extent& e) {
+  std::uint64_t heads = e.blocks();
+  for (std::uint64_t count = heads; count > format::fence_fanout; heads += count) {
+    count = (count + format::fence_fanout - 1) / format::fence_fanout;
+  }
+  return e.header().fence_at + heads * sizeof(version);
+}
+
 /// Where the newest version of a block that goes on with a key stands in a plain extent; 0: none goes on.
 std::size_t newest_of_one_that_goes_on(std::span<const std::byte> bytes, const extent& e) {
   for (std::uint32_t i = 1; i < e.blocks(); ++i) {
-    if (!e.goes_on(i)) continue;
-    std::uint64_t heads = e.blocks();
-    for (std::uint64_t count = heads; count > format::fence_fanout; heads += count) {
-      count = (count + format::fence_fanout - 1) / format::fence_fanout;
-    }
-    return e.header().fence_at + (heads + i) * sizeof(version);
+    if (e.goes_on(i)) return behind_heads(e) + i * sizeof(version);
   }
   EXPECT_FALSE(bytes.empty());
   return 0;
@@ -224,6 +228,34 @@ TEST(ForgedFences, a_block_that_would_begin_with_other_versions_is_named) {
     EXPECT_THAT(named, testing::Contains("the block's last version is not where the fence says")) << higher;
     // Who walks over the history comes to the block that does not fit, and is told.
     EXPECT_THROW(e.for_each_of("deep", version_max, [](const packed_record&) { return true; }), error) << higher;
+  }
+}
+
+/// Else who looks for versions would pass over a block that has them.
+TEST(ForgedFences, a_block_of_other_versions_than_the_fence_says_is_named) {
+  histories_model model;
+  for (int key = 0; key < 60; ++key)
+    model["key " + std::to_string(100 + key)] = {{10U + static_cast<version>(key), "v"}};
+  for (const bool greatest : {true, false}) {
+    packed p = pack_as(form::plain, model, 300);
+    std::size_t at = 0;
+    {
+      const extent sound = p.open();
+      ASSERT_GT(sound.blocks(), 1U);
+      const std::size_t places_end = behind_heads(sound) + (2 * sound.blocks() + 1) * sizeof(format::block_place);
+      at = places_end + sizeof(format::block_versions) + (greatest ? offsetof(format::block_versions, greatest) : 0);
+    }
+    std::uint32_t there;
+    std::memcpy(&there, p.bytes.data() + at, sizeof there);
+    ++there;
+    std::memcpy(p.bytes.data() + at, &there, sizeof there);
+    seal_plain(p.bytes, p.seed);
+    const extent e = p.open();
+    std::vector<std::string> named;
+    e.verify([&](std::string_view what, std::uint64_t) { named.emplace_back(what); });
+    EXPECT_THAT(named, testing::Contains("the block's versions are not what the fence says")) << greatest;
+    EXPECT_THROW((void)e.block_at(1), error) << greatest;
+    EXPECT_NO_THROW((void)e.block_at(0)) << greatest;
   }
 }
 

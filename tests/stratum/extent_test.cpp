@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(OfBlocks, Rooms,
 /// Where blocks begin and end in pages, of an extent that begins behind 64 bytes of one: from..end, in order.
 std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks_in_pages(const packed& p) {
   const format::extent_header h = p.open().header();
-  const fence f(p.bytes.data() + h.fence_at, h.blocks, h.separators, h.prefix_size);
+  const fence f(p.bytes.data() + h.fence_at, h.blocks, h.separators, h.prefix_size, {h.least, h.greatest});
   std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
   for (std::uint32_t i = 0; i < f.blocks(); ++i) all.emplace_back(64 + f.place(i), 64 + f.place(i + 1));
   return all;
@@ -289,7 +289,7 @@ TEST(ExtentBuilder, a_key_with_few_records_is_in_one_block) {
     if (s.name != "words_with_removals" && s.name != "paths" && s.name != "deep_histories") continue;
     const packed p = pack(s.make(), 700);
     const format::extent_header h = p.open().header();
-    const fence f(p.bytes.data() + h.fence_at, h.blocks, h.separators, h.prefix_size);
+    const fence f(p.bytes.data() + h.fence_at, h.blocks, h.separators, h.prefix_size, {h.least, h.greatest});
     std::uint32_t that_go_on = 0;
     for (std::uint32_t i = 0; i < f.blocks(); ++i) that_go_on += f.goes_on(i) ? 1 : 0;
     if (s.name == "deep_histories") {

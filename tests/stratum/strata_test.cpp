@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <set>
 
 #include "packed_model.hpp"
 
@@ -147,6 +148,72 @@ TEST_P(Strata, runs_of_one_stratum_show_each_key_once) {
       ASSERT_EQ(found, expected) << "from " << keys[i] << " in version " << v;
     }
   }
+}
+
+/// A walk at a version may leave out what that does not show, and comes to each other key once.
+TEST_P(Strata, walks_at_a_version_come_to_each_key_that_it_shows_once) {
+  for (const version middle : {version{0}, version{30}, version{500}}) {
+    const strata packed = make(middle);
+    const std::vector<std::string> keys = sought();
+    for (const version v : versions()) {
+      for (std::size_t i = 0; i < keys.size(); i += 1 + keys.size() / 20) {
+        std::vector<std::pair<std::string, seen>> found;
+        strata_walk walk(packed, v);
+        for (walk.seek(keys[i]); !walk.at_end(); walk.next()) {
+          if (const auto at = packed.at_most(walk.newest(), v)) {
+            found.emplace_back(walk.key(), as_seen(packed.record(*at)));
+          }
+        }
+        std::vector<std::pair<std::string, seen>> expected;
+        for (auto at = model_.lower_bound(keys[i]); at != model_.end(); ++at) {
+          if (const auto there = find_in(model_, at->first, v)) expected.emplace_back(at->first, *there);
+        }
+        ASSERT_EQ(found, expected) << "from " << keys[i] << " in version " << v << ", strata cut at " << middle;
+      }
+    }
+  }
+}
+
+TEST_P(Strata, tell_the_keys_that_were_written_between_two_versions) {
+  std::mt19937_64 random(11);
+  for (const version middle : {version{0}, version{30}, version{500}}) {
+    const strata packed = make(middle);
+    const std::vector<std::string> keys = sought();
+    const std::vector<version> all = versions();
+    for (int round = 0; round < 60; ++round) {
+      const version after = all[random() % all.size()] - 1;
+      const version up_to = after + random() % 60;
+      const std::string& from = keys[random() % keys.size()];
+      const std::optional<std::string> to =
+          random() % 2 == 0 ? std::optional(keys[random() % keys.size()]) : std::nullopt;
+      std::set<std::string> found;
+      EXPECT_TRUE(packed.for_each_written(after, up_to, from, to, [&](const record_place& at) {
+        const version stamped = packed.record(at).stamped;
+        EXPECT_TRUE(stamped > after && stamped <= up_to);
+        const std::string key(packed.key(at));
+        EXPECT_EQ(packed.record(packed.newest_of(at)).stamped, model_.at(key).front().first) << key;
+        if (key >= from && (!to || key < *to)) found.insert(key);
+        return true;
+      }));
+      std::set<std::string> expected;
+      for (const auto& [key, history] : model_) {
+        const bool is_within = key >= from && (!to || key < *to);
+        const bool was_written =
+            std::ranges::any_of(history, [&](const auto& one) { return one.first > after && one.first <= up_to; });
+        if (is_within && was_written) expected.insert(key);
+      }
+      ASSERT_EQ(found, expected) << "after " << after << " up to " << up_to << " from " << from;
+    }
+  }
+}
+
+TEST_P(Strata, tell_no_more_written_keys_once_they_are_told_to_stop) {
+  const strata packed = make(30);
+  unsigned told = 0;
+  const bool all =
+      packed.for_each_written(0, version_max, "", std::nullopt, [&](const record_place&) { return ++told < 3; });
+  EXPECT_EQ(all, told < 3);
+  EXPECT_LE(told, 3U);
 }
 
 INSTANTIATE_TEST_SUITE_P(EachShape, Strata, testing::ValuesIn(shapes()),

@@ -54,9 +54,14 @@ void pool::raise_no_root(const std::byte* pages) const {
 
 void pool::check_format(const format::root& r) const {
   const std::string& path = origin();
-  if (r.version_major < format::version_major || r.version_major > format::version_major_with_values) {
-    raise(errc::unsupported_format, "{}: has format {}.{}; this icecore reads the formats {} to {}", path,
-          r.version_major, r.version_minor, format::version_major, format::version_major_with_values);
+  const bool is_of_a_preview =
+      r.version_major > format::version_major_with_queries && r.version_major <= format::version_major_without_versions;
+  if (r.version_major < format::version_major || r.version_major > format::version_major_with_values ||
+      is_of_a_preview) {
+    raise(errc::unsupported_format, "{}: has format {}.{}; this icecore reads the formats {}, {} and {} to {}{}", path,
+          r.version_major, r.version_minor, format::version_major, format::version_major_with_queries,
+          format::version_major_with_manifest, format::version_major_with_values,
+          is_of_a_preview ? "; dump it with the icecore that wrote it, and load it here" : "");
   }
   if (r.version_minor > format::version_minor && shared_) {
     raise(errc::unsupported_format, "{}: has format {}.{}, newer than {}.{}: it can be opened for reading only", path,

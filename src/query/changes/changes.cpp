@@ -19,13 +19,20 @@ using detail::change_walk;
 
 namespace {
 
-/// Links in key order to all keys that may have changes in (after, up_to]; `kept` as in_key_order_if_written() says.
+/// Links in key order to all keys within `ranges` and `bounds` that may have changes in (after, up_to]; `kept` as
+/// in_key_order_if_written() says.
 template <class Engine>
 const index::ordered_links& keys_of_changes(const Engine& engine, const std::vector<detail::key_range>& ranges,
-                                            std::shared_ptr<const detail::sorted_keys>& kept, version after,
-                                            version up_to, unsigned threads = 1) {
+                                            const key_bounds& bounds, std::shared_ptr<const detail::sorted_keys>& kept,
+                                            version after, version up_to, unsigned threads = 1) {
   if (detail::are_single_keys(ranges)) return detail::in_key_order_within(engine, ranges, kept, threads);
-  return detail::in_key_order_if_written(engine, kept, after, up_to, threads);
+  detail::scan_bounds within(bounds);
+  if (const auto parts = detail::within_ranges(ranges, within); !parts.empty()) {
+    within.from = parts.front().from;
+    within.to = parts.back().to;
+    within.bounded_above = parts.back().bounded_above;
+  }
+  return detail::in_key_order_if_written(engine, kept, after, up_to, within, threads);
 }
 
 }  // namespace
@@ -55,8 +62,9 @@ struct [[gnu::visibility("hidden")]] change_range::walk {
 
 void change_range::walk::begin() {
   kept.reset();
-  links = detail::with_engine(detail::usable_core(holds),
-                              [&](const auto& engine) { return &keys_of_changes(engine, ranges, kept, after, up_to); });
+  links = detail::with_engine(detail::usable_core(holds), [&](const auto& engine) {
+    return &keys_of_changes(engine, ranges, bounds, kept, after, up_to);
+  });
   changes.emplace(after, up_to, all_bounds());
 }
 
@@ -114,7 +122,7 @@ void visit_changes(const Engine& engine, version after, version up_to, const key
   reads.changes = reads.changes || program.needs().changes;
   const std::vector<detail::key_range> ranges = program.key_ranges();
   std::shared_ptr<const detail::sorted_keys> kept;
-  const index::ordered_links& links = keys_of_changes(engine, ranges, kept, after, up_to, threads);
+  const index::ordered_links& links = keys_of_changes(engine, ranges, within, kept, after, up_to, threads);
   const auto parts = detail::parts_of_keys(engine, links, within, threads);
   make(parts.size());
   detail::run_parts(parts.size(), threads, [&](std::size_t p, const std::atomic<bool>& stopped) {

@@ -93,10 +93,6 @@ std::vector<link> in_key_order(const pool_set& pools, const std::vector<settled_
   return std::move(sorted.entries);
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether `known` and `found` are together what the store was closed with.
 bool is_all_of(const settled_now& closed, record_totals known, const std::vector<settled_part>& found) noexcept {
   known.add(totals_of(found));

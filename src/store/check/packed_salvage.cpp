@@ -49,7 +49,7 @@ bool is_fence_of(std::span<const std::byte> bytes, const std::vector<std::uint32
   const std::uint64_t most = bytes.size() - end - least;
   for (std::uint64_t fills = 0; fills < 8 && fills <= most; ++fills) {
     if (stratum::fence_size(count, most - fills) != bytes.size() - end) continue;
-    const stratum::fence f(bytes.data() + end, count, most - fills, 0);
+    const stratum::fence f(bytes.data() + end, count, most - fills, 0, {1, version_max});
     if (f.fail() != nullptr || f.place(count) != end) continue;
     bool is = true;
     for (std::uint32_t i = 0; is && i < count; ++i) is = f.block_at(i).at == blocks[i];

@@ -64,6 +64,7 @@ std::unique_ptr<opened_store> recovery::run() {
     if (promised && found.crashed()) {
       for (const pool* file : p.files()) file->file().sync();
     }
+    for (const segment& s : found.free_segments()) p.add_free(s.offset, s.size);  // for stats() alone
   } else {
     // a closed store has only the index segments that it was closed with: mark it open before any of them is changed
     if (!found.crashed()) begin_session(found);

@@ -19,13 +19,14 @@ struct [[gnu::visibility("hidden")]] diff_range::walk {
 
   void begin() {
     kept.reset();
+    detail::scan_bounds within(bounds);
+    within.of_closed_version = true;
     links = detail::with_engine(detail::usable_core(holds), [&](const auto& engine) {
       const bool one_key = bounds.from && bounds.to && *bounds.to == *bounds.from + '\0';
       return one_key ? &detail::in_key_order(engine, kept)
-                     : &detail::in_key_order_if_written(engine, kept, std::min(before, after), std::max(before, after));
+                     : &detail::in_key_order_if_written(engine, kept, std::min(before, after), std::max(before, after),
+                                                        within);
     });
-    detail::scan_bounds within(bounds);
-    within.of_closed_version = true;
     blocks.emplace(std::vector{within});
   }
 

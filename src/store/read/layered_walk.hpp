@@ -50,7 +50,7 @@ class [[gnu::visibility("hidden")]] layered_walk final : public items_ahead {
  public:
   /// `sorted` is what in_key_order() has kept.
   layered_walk(const Engine& core, std::shared_ptr<const sorted_keys> sorted, version at)
-      : core_(&core), sorted_(std::move(sorted)), at_(at), packed_(*core.packed()) {}
+      : core_(&core), sorted_(std::move(sorted)), at_(at), packed_(*core.packed(), at) {}
 
   /// read() goes on with the first key that is not less.
   void seek(std::string_view key);

@@ -7,7 +7,8 @@
 
 namespace icecore::detail {
 
-sorted_keys::sorted_keys(const store_core& core, unsigned threads) : space_(core.records().space()) {
+sorted_keys::sorted_keys(const store_core& core, unsigned threads)
+    : space_(core.records().space()), packed_(core.packed()) {
   std::vector<link> found;
   found.reserve(core.index().size());
   index::block b;
@@ -25,10 +26,10 @@ sorted_keys::sorted_keys(const store_core& core, unsigned threads) : space_(core
 }
 
 sorted_keys::sorted_keys(const store_core& core, std::vector<link> sorted)
-    : space_(core.records().space()), entries_(std::move(sorted)) {}
+    : space_(core.records().space()), packed_(core.packed()), entries_(std::move(sorted)) {}
 
 std::size_t sorted_keys::bound(std::string_view key) const {
-  const auto at = std::ranges::lower_bound(entries_, key, {}, [this](link l) { return space_.record_at(l).key(); });
+  const auto at = std::ranges::lower_bound(entries_, key, {}, [this](link l) { return key_of(l); });
   return static_cast<std::size_t>(at - entries_.begin());
 }
 

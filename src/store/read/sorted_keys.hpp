@@ -19,6 +19,7 @@
 
 #include "index/index.hpp"
 #include "store/core.hpp"
+#include "store/packed/packed_link.hpp"
 
 namespace icecore::detail {
 
@@ -30,7 +31,7 @@ class [[gnu::visibility("hidden")]] sorted_keys final : public index::ordered_li
   [[nodiscard]] const index::ordered_links& all() const noexcept {
     return with_packed_ ? static_cast<const index::ordered_links&>(*with_packed_) : *this;
   }
-  /// These entries alone, ascending.
+  /// These entries and packed records alone, ascending by their keys.
   sorted_keys(const store_core& core, std::vector<link> sorted);
 
   void seek(std::string_view key, index::block& out) const override { read_from(bound(key), out); }
@@ -49,7 +50,12 @@ class [[gnu::visibility("hidden")]] sorted_keys final : public index::ordered_li
   void read_from(std::size_t first, index::block& out) const;
   [[nodiscard]] bool read_before(std::size_t end, index::block& out) const;
 
+  [[nodiscard]] std::string_view key_of(link l) const {
+    return is_packed(l) ? packed_->key(place_of(l)) : space_.record_at(l).key();
+  }
+
   address_space space_;
+  const stratum::strata* packed_;
   std::vector<link> entries_;
   std::optional<layered_links> with_packed_;
 };

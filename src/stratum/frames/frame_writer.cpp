@@ -19,11 +19,11 @@ using namespace format;
 namespace {
 
 constexpr std::uint64_t unlike_bytes = std::uint64_t{64} << 10;
-constexpr std::uint64_t history_bytes = std::uint64_t{32} << 10;
+constexpr std::uint64_t history_bytes = std::uint64_t{16} << 10;
 /// Where a long history begins, a frame of at least so many bytes ends.
 constexpr std::uint64_t short_frame_bytes = std::uint64_t{8} << 10;
 /// Of so many frames of a history the first one is an ancestor of all.
-constexpr std::uint32_t family = 64;
+constexpr std::uint32_t family = 128;
 static_assert(std::bit_width(family - 1) <= frame_ancestors_max);
 static_assert(unlike_bytes <= frame_bytes_max && history_bytes <= frame_bytes_max);
 
@@ -117,7 +117,8 @@ void frame_writer::write(std::span<const std::byte> extent, std::uint32_t seed, 
   std::memcpy(&header, extent.data(), sizeof header);
   assert(header.magic == extent_magic && header.size <= extent.size());
   const std::span<const std::byte> fence_bytes = extent.subspan(header.fence_at, header.size - header.fence_at);
-  const fence places(fence_bytes.data(), header.blocks, header.separators, header.prefix_size);
+  const fence places(fence_bytes.data(), header.blocks, header.separators, header.prefix_size,
+                     {header.least, header.greatest});
 
   std::vector<frame_plan::planned> planned;
   for (frame_plan plan(places); !plan.at_end();) planned.push_back(plan.next());

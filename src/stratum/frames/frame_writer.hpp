@@ -3,10 +3,10 @@
 //   frame_writer frames(3);
 //   frames.write(extent, seed, media);        // media is the framed extent (frame_format.hpp)
 //
-// Frames have some 64 KiB of unlike records, and some 32 KiB of the versions of one key. Of these, the first frame,
+// Frames have some 64 KiB of unlike records, and some 16 KiB of the versions of one key. Of these, the first frame,
 // with the newest versions, has no parent. The parent of frame n of them is the one whose number is n without its last
-// bit that is 1; after 64 frames it begins anew. So half of the frames are compressed against their neighbour, and
-// reading a version inflates seven frames at most. (A Fenwick tree has the same shape.)
+// bit that is 1; after 128 frames it begins anew. So half of the frames are compressed against their neighbour, and
+// reading a version inflates eight frames at most. (A Fenwick tree has the same shape.)
 //
 // Threads: one object, one thread. Errors: std::bad_alloc.
 // Cost: some hundred MB a second at level 3. Memory: that of zstd, which is bounded by the longest value.

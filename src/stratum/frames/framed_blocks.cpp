@@ -74,6 +74,18 @@ reserved_range::reserved_range(std::uint64_t size) : size_(size) {
   static_cast<void>(::madvise(begin_, size_, MADV_NOHUGEPAGE));
 }
 
+void reserved_range::bring_pages(std::uint64_t from, std::uint64_t to) const noexcept {
+#ifdef MADV_POPULATE_WRITE
+  const std::uint64_t page = page_bytes();
+  from = from / page * page;
+  to = std::min((to + page - 1) / page * page, (size_ + page - 1) / page * page);
+  // Where that fails, each page comes when it is written to.
+  if (to - from > page) static_cast<void>(::madvise(begin_ + from, to - from, MADV_POPULATE_WRITE));
+#else
+  static_cast<void>(from), static_cast<void>(to);
+#endif
+}
+
 reserved_range::~reserved_range() { ::munmap(begin_, size_); }
 
 // ---- The table of frames ----
@@ -188,6 +200,7 @@ void framed_blocks::inflate(std::uint32_t i) const {
   if (const char* const what = media_fails(i)) raise_damaged(f.media_at, what);
   const std::uint64_t size = size_of(i);
   std::byte* const to = memory_->begin() + f.at;
+  memory_->bring_pages(f.at, f.at + size);
   if (size == from.size()) {
     std::memcpy(to, from.data(), size);
     return;

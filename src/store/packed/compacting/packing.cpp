@@ -217,7 +217,7 @@ packing::stratum_parts packing::merge_new(interval of, pace* slow) {
   stratum_parts parts(1);
   with_engine(*core_, [&](const auto& engine) {
     std::optional<sorted_keys> sorted;
-    if (const auto found = entries_written(engine, of.low, of.high)) {
+    if (const auto found = entries_written(engine, of.low, of.high, few_of(engine.index().size()))) {
       auto all = sort_entries({std::span<const link>(*found)}, engine.records().space()).entries;
       sorted.emplace(engine, std::move(all));
     } else if (!engine.index().orders_keys()) {
