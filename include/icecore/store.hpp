@@ -193,8 +193,9 @@ class store {
   [[nodiscard]] std::vector<held_version> held_versions() const;
 
   /// Removes keys, and has the next compact() erase them from all versions: forgetting.hpp. The request is durable when
-  /// it returns. key_too_long; invalid_argument if nothing is named. Cost: a write for each key that is there, a tag,
-  /// and a sync.
+  /// it returns. key_too_long; invalid_argument if nothing is named; no_space before anything has happened. If another
+  /// error comes amid the removals, the request is taken back, and some keys may be removed from the present alone.
+  /// Cost: a write for each key that is there, a tag, and a sync.
   forget_report forget(const forget_request& what);
 
   /// Returns when all completed writes survive a power cut, as far as the medium allows. Where durability is deferred,

@@ -274,7 +274,7 @@ bool pool::is_zero(std::uint64_t from, std::uint64_t end) const noexcept {
 /// P4: recovery does not read behind the segments of a closed store. Where they end before the file does (in a store
 /// just made), the rest must be zero.
 /// What lies behind the size that the root names was left by a close or a growth that a kill cut off: it is not read.
-bool pool::is_zero_behind_its_end(const format::root& r) const noexcept {
+bool pool::is_zero_behind_its_end(const format::root& r) const {
   const std::uint64_t end = std::min(size(), r.file_size);
   if (r.state != format::root_state::clean || r.used_end >= end) return true;
   if (mapping_->how() != mapping::kind::observed) return is_zero(r.used_end, end);
@@ -487,9 +487,17 @@ void pool::clear_content(const segment& s) noexcept {
   const std::uint64_t end = link_offset(s.end());
   std::uint64_t from = link_offset(s.first_record());
   const std::uint64_t first_page = format::round_up(from, format::page_size);
-  const std::uint64_t zeroed = file_.give_back(first_page, end - first_page) ? first_page : end;
-  std::memset(base_ + from, 0, zeroed - from);
-  persist_->flush(base_ + from, zeroed - from);
+  const auto zero = [this](std::uint64_t begin, std::uint64_t behind) {
+    std::memset(base_ + begin, 0, behind - begin);
+    persist_->flush(base_ + begin, behind - begin);
+  };
+  zero(from, first_page);
+  if (file_.give_back(first_page, end - first_page)) return;
+  // A store to what is a hole already needs a block, which a full device has not: then it ends the process.
+  for (std::optional<std::uint64_t> at = file_.next_data(first_page); at && *at < end; at = file_.next_data(from)) {
+    from = std::min(end, file_.next_hole(*at).value_or(end));
+    zero(*at, from);
+  }
 }
 
 void pool::clear_header(link offset) noexcept {

@@ -255,7 +255,7 @@ class pool {
   [[nodiscard]] std::optional<std::uint64_t> segment_behind_end(const format::root& r) const;
   void check_behind_end(format::root& r, std::uint64_t whole_pages, const options& opening);
   [[nodiscard]] format::root stand_in_root(std::uint64_t size, const file_role& as);
-  [[nodiscard]] bool is_zero_behind_its_end(const format::root& r) const noexcept;
+  [[nodiscard]] bool is_zero_behind_its_end(const format::root& r) const;
   void check_unused(const format::root& r, const options& opening) const;
   [[noreturn]] void raise_no_root(const std::byte* pages) const;
   void choose_durability(const options& opening, const format::root& r, const file_role& as);

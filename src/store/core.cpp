@@ -148,12 +148,21 @@ void store_core::raise_not_closed(version v) const {
         clock_->now());
 }
 
+namespace {
+
+std::string named(const version_range& all) {
+  if (all.first + 1 == all.end) return fmt::format("version {}", all.first);
+  return fmt::format("the versions from {} to {}", all.first, all.end - 1);
+}
+
+}  // namespace
+
 void store_core::raise_lost(version v) const {
   const auto behind = std::ranges::find_if(lost().ranges(), [v](const version_range& each) { return v < each.end; });
-  raise(errc::version_lost,
-        "{}: version {} is lost: a power cut took what was not durable yet of the versions from {} to {}; the versions "
-        "before and after them can be read",
-        pool_->file().path().native(), v, behind->first, behind->end - 1);
+  raise(
+      errc::version_lost,
+      "{}: version {} is lost: a power cut took what was not durable yet of {}; what lies before and after can be read",
+      pool_->file().path().native(), v, named(*behind));
 }
 
 void store_core::check_known(version v) const {
@@ -168,9 +177,9 @@ void store_core::refuse_expired(version from, version to) const {
   const version v = std::max(from, found->first);
   raise(
       errc::version_expired,
-      "{}: version {} has expired: a compaction gave up the versions from {} to {}, as the store's retention says; "
-      "the versions before and after them can be read{}",
-      pool_->file().path().native(), v, found->first, found->end - 1,
+      "{}: version {} has expired: a compaction gave up {}, as the store's retention says; what lies before and after "
+      "can be read{}",
+      pool_->file().path().native(), v, named(*found),
       from == to ? "" : "; what was written from one version to another is known where none between them has expired");
 }
 

@@ -90,7 +90,7 @@ def test_every_verb_says_the_same_before_and_after(store, tmp_path, kind):
     assert differences(before, answers(store, tmp_path)) == {}
     now = stat(store)
     assert (now["records"], now["packed_records"], now["packed_keys"], now["strata"]) == (records, records, 64, 1)
-    assert now["format"].startswith("4.") and 0 < now["packed_bytes"] <= now["used_bytes"]
+    assert now["format"].startswith("7.") and 0 < now["packed_bytes"] <= now["used_bytes"]
 
 
 def test_a_compressed_store_says_the_same_in_less_space(store, tmp_path):
@@ -103,7 +103,7 @@ def test_a_compressed_store_says_the_same_in_less_space(store, tmp_path):
     assert report["packed"] and report["strata"] == 1
     assert differences(before, answers(store, tmp_path)) == {}
     now = stat(store)
-    assert now["format"].startswith("5.") and now["packed_bytes"] < plain["packed_bytes"]
+    assert now["format"].startswith("8.") and now["packed_bytes"] < plain["packed_bytes"]
     assert now["packed_inflated_bytes"] == plain["packed_bytes"] == plain["packed_inflated_bytes"]
     assert (plain["block_cache_bytes_max"], now["block_cache_bytes_max"] > 0) == (0, True)
     told = run("stat", store).stdout
@@ -369,3 +369,17 @@ def test_damage_of_what_is_packed_is_named_and_the_rest_can_be_read(store):
     run("put", store, "young", "value")
     run("compact", store, "--whole", code=5)
     assert run("get", store, "young").stdout == b"value"
+
+
+def test_a_dry_run_says_when_a_store_would_grow(tmp_path):
+    store = with_a_past(str(tmp_path / "store.ice"))
+    for version in range(40):
+        run("put", store, "large", "-", stdin=b"some text that is nearly the same each time, " * 3000 + str(version).encode())
+        run("tag", store)
+    run("compact", store, "--compress")
+    told = run("compact", store, "--whole", "--dry-run").stdout.decode()
+    assert re.search(r" then; it would take about [\d.]+ [MG]B more \(without --compress, ", told), told
+    (report,) = lines("compact", store, "--whole", "--dry-run", "--json")
+    assert report["bytes_after"] > 2 * report["bytes_before"]
+    assert run("compact", store, "--whole").returncode == 0
+    assert os.stat(store).st_blocks * 512 == pytest.approx(report["bytes_after"], rel=0.3)

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <libpmem2.h>
+#include <pthread.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -125,6 +126,17 @@ int fsync(int descriptor) {
 int fdatasync(int descriptor) {
   if (fails_with_errno("fdatasync") != 0) return -1;
   return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+}
+
+int pthread_create(pthread_t* made, const pthread_attr_t* how, void* (*work)(void*), void* argument) noexcept {
+  using function = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  if (const int error = failure_of("pthread_create"); error != 0) return error;
+  return hidden<function>("pthread_create")(made, how, work, argument);
+}
+
+int fallocate(int descriptor, int mode, off_t offset, off_t size) {
+  if (fails_with_errno("fallocate") != 0) return -1;
+  return static_cast<int>(syscall(SYS_fallocate, descriptor, mode, offset, size));
 }
 
 int posix_fallocate(int descriptor, off_t offset, off_t size) {

@@ -21,8 +21,8 @@ struct which_calls {
 /// One object at a time; not for use by two threads at once.
 class failing_call {
  public:
-  /// `name`: open, fstat, fstatvfs, statx, fcntl, pread, fsync, fdatasync, posix_fallocate, getrandom, or pmem2_map_new
-  /// of libpmem2, whose errors are negative numbers.
+  /// `name`: open, fstat, fstatvfs, statx, fcntl, pread, fsync, fdatasync, posix_fallocate, fallocate, getrandom,
+  /// pthread_create, or pmem2_map_new of libpmem2, whose errors are negative numbers.
   failing_call(std::string_view name, int error, which_calls which = {});
   ~failing_call();
   failing_call(const failing_call&) = delete;

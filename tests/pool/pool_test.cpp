@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "base/checksum.hpp"
 #include "failing_calls.hpp"
 #include "pool/manifest/manifest.hpp"
@@ -61,6 +62,27 @@ TEST_F(Pool, gives_out_the_smallest_hole_that_is_large_enough_and_keeps_the_rest
   EXPECT_EQ(space.allocate(filling(5)).offset, large + 3 * granule) << "what was left of it";
   EXPECT_EQ(space.used_end(), end);
   EXPECT_EQ(space.allocate(filling(1)).offset, end) << "no hole is left";
+}
+
+/// A store into a hole needs a block, and ends the process if the device has none.
+TEST_F(Pool, zeroes_no_hole_where_none_can_be_punched) {
+  pool space(path_, of(durability::none));
+  constexpr std::uint64_t size = 64 * granule;
+  const segment s = space.allocate(filling(64));
+  std::byte* const content = space.at(s.first_record());
+  std::memset(content, 7, size - sizeof(format::segment_header));
+  space.clear_content(s);
+  const auto blocks = [&] {
+    struct stat about {};
+    EXPECT_EQ(::stat(path_.c_str(), &about), 0);
+    return static_cast<std::uint64_t>(about.st_blocks) * 512;
+  };
+  const std::uint64_t before = blocks();
+  std::memset(content + size / 2, 7, granule);
+  const failing_call broken("fallocate", EOPNOTSUPP);
+  space.clear_content(s);
+  EXPECT_LE(blocks(), before + 2 * granule);
+  EXPECT_TRUE(all_zero(content, size - sizeof(format::segment_header)));
 }
 
 TEST_F(Pool, knows_a_segment_by_its_header) {

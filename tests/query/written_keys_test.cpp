@@ -17,13 +17,15 @@ using content = std::map<std::string, std::string>;
 
 /// Whether differences of these versions are found without a pass over all keys.
 bool are_known(const store& s, version after, version up_to) {
-  return detail::with_engine(
-      s.core(), [&](const auto& engine) { return detail::entries_written(engine, after, up_to).has_value(); });
+  return detail::with_engine(s.core(), [&](const auto& engine) {
+    return detail::entries_written(engine, after, up_to, detail::few_of(engine.index().size())).has_value();
+  });
 }
 
 std::vector<std::string> keys_written(const store& s, version after, version up_to) {
   return detail::with_engine(s.core(), [&](const auto& engine) {
-    const std::vector<link> entries = detail::entries_written(engine, after, up_to).value();
+    const std::vector<link> entries =
+        detail::entries_written(engine, after, up_to, detail::few_of(engine.index().size())).value();
     std::vector<std::string> keys;
     for (const link entry : entries) keys.emplace_back(engine.key_of(entry));
     std::ranges::sort(keys);

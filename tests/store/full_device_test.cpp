@@ -1,7 +1,9 @@
 // A full device: a clear error at growth, nothing acknowledged lost, everything readable, and the store goes on when
 // there is more room.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -80,6 +82,11 @@ class FullDevice : public ::testing::TestWithParam<setting> {
     const std::string page(4096, 'b');
     while (ballast.write(page.data(), 4096) && ballast.flush()) {
     }
+  }
+  static std::uint64_t shown_of(const snapshot& of, std::string_view prefix) {
+    std::uint64_t shown = 0;
+    for (auto at = of.range(key_bounds::of_prefix(prefix)); const auto& each : at) shown += each.key.empty() ? 0 : 1;
+    return shown;
   }
   static void expect_filled(const store& s, std::uint64_t count, std::size_t value_size) {
     std::uint64_t n = 0;
@@ -391,6 +398,90 @@ TEST_P(FullDevice, says_so_only_once_all_files_are_full) {
   expect_filled(s, count, 1000);
   s.close();
   expect_filled(store(path, GetParam().options()), count, 1000);
+}
+
+/// A request that has no room for the removals which belong to it would erase what nobody was told about.
+TEST_P(FullDevice, has_no_room_to_forget_keys_and_nothing_is_forgotten) {
+  const auto path = *device_ / "full.ice";
+  constexpr std::uint64_t count = 12'000;
+  options opening = GetParam().options();
+  opening.grow_in_background = false;
+  store s(path, opening);
+  for (std::uint64_t n = 0; n < count; ++n) s.insert(fmt::format("user/{:05}", n), "value");
+  const version all = s.tag();
+  write_file(*device_ / "room for a request", std::string(192 << 10, 'r'));
+  fill(s, 1000);
+  std::filesystem::remove(*device_ / "room for a request");
+  expect_error(errc::no_space, "full.ice", [&] { s.forget({.prefixes = {"user/"}}); });
+  EXPECT_EQ(shown_of(s.latest(), "user/"), count);
+  s.close();
+  // where there is room
+  std::filesystem::copy_file(path, folder_ / "roomy.ice");
+  store roomy(folder_ / "roomy.ice", opening);
+  roomy.compact();
+  EXPECT_EQ(shown_of(roomy.at(all), "user/"), count);
+  EXPECT_EQ(roomy.forget({.prefixes = {"user/"}}).keys, count);
+  EXPECT_TRUE(roomy.compact().erased);
+  EXPECT_EQ(shown_of(roomy.at(all), "user/"), 0U);
+  EXPECT_TRUE(roomy.verify().ok());
+}
+
+/// A checkpoint has holes. Opened with the index that lasts, they are segments, of which no more than a page may be
+/// there.
+TEST_P(FullDevice, is_read_where_a_killed_process_has_left_segments_that_are_holes) {
+  const auto path = *device_ / "full.ice";
+  {
+    store s(folder_ / "original.ice", GetParam().options());
+    for (std::uint64_t n = 0; n < 1'000; ++n) s.insert(std::to_string(n), value_of(n, 100));
+    s.insert("large", std::string(600'000, 'l'));
+    s.tag();
+    s.checkpoint().write(path);
+  }
+  options opening = GetParam().options();
+  opening.grow_in_background = false;
+  opening.copy_of.clear();
+  child killed([&] {
+    static store s(path, opening);
+    s.insert("one", "1");
+    s.tag();
+    ::kill(getpid(), SIGKILL);
+    return 0;
+  });
+  ASSERT_EQ(killed.wait(), -SIGKILL);
+  fill_device();
+  options reading;
+  reading.access = access::read_only;
+  EXPECT_TRUE(verify_file(path).ok());
+  EXPECT_EQ(store(path, reading).find("1"), value_of(1, 100));
+  reading.accept_damage = true;
+  EXPECT_EQ(store(path, reading).find("2"), value_of(2, 100));
+  std::filesystem::remove(*device_ / "ballast");
+  const store s(path, opening);
+  EXPECT_EQ(s.find("3"), value_of(3, 100));
+  EXPECT_TRUE(s.verify().ok());
+}
+
+/// With room in another file, a packed store makes its index there.
+TEST_P(FullDevice, of_the_first_of_several_files_does_not_keep_a_packed_store_from_being_opened) {
+  const scratch roomy;
+  options opening = GetParam().options();
+  opening.placements = {{roomy / "secondary.ice", -1}};
+  opening.grow_in_background = false;
+  const auto path = *device_ / "full.ice";
+  {
+    store s(path, opening);
+    for (std::uint64_t n = 0; n < 5'000; ++n) s.insert(std::to_string(n), value_of(n, 200));
+    s.tag();
+    EXPECT_TRUE(s.compact().packed);
+  }
+  fill_device();
+  for (int again = 0; again < 2; ++again) {
+    store s(path, opening);
+    EXPECT_EQ(s.find("1"), value_of(1, 200));
+    s.insert("again " + std::to_string(again), "there");
+    EXPECT_TRUE(s.verify().ok());
+  }
+  EXPECT_EQ(store(path, opening).find("again 1"), "there");
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryDurability, FullDevice, ::testing::ValuesIn(tmpfs_settings()),

@@ -5,7 +5,7 @@
 //   growth.stop();                              // returns when it has ended: not in the middle of the work
 //
 // Threads: ask() from any thread; stop() and destruction from one at a time. All signals are blocked in the thread.
-// Errors: the work must not throw. If no thread can be made, construction throws std::system_error.
+// Errors: the work must not throw. If no thread can be made, construction throws errc::io.
 // A forked child has the object and no thread: there, stop() and destruction do nothing, and ask() has no effect.
 // Cost: ask() one exchange, and a system call if the thread sleeps. A thread that is not asked is asleep.
 #pragma once

@@ -3,14 +3,16 @@
 //
 //   thread_ = library_thread([this] { run(); });
 //
-// Errors: std::system_error if no thread can be made.
+// Errors: errc::io if no thread can be made.
 #pragma once
 
 #include <signal.h>
 
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/raise.hpp"
 #include "base/threads.hpp"
 
 namespace icecore {
@@ -32,10 +34,15 @@ template <class Work>
     sigset_t before_;
   };
   const blocked_signals while_it_is_made;  // it inherits them
-  return std::thread([work = std::move(work)]() mutable {
-    leave_core_of_maker();
-    work();
-  });
+  try {
+    return std::thread([work = std::move(work)]() mutable {
+      leave_core_of_maker();
+      work();
+    });
+  } catch (const std::system_error& e) {
+    raise(errc::io, "no thread could be made: {} (ulimit -u, or a limit of the container, says how many there may be)",
+          e.code().message());
+  }
 }
 
 }  // namespace icecore

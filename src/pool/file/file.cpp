@@ -361,8 +361,9 @@ file_identity pool_file::identity() const {
 
 std::optional<std::uint64_t> pool_file::next_data(std::uint64_t from) const noexcept {
   const off_t at = lseek(descriptor_, static_cast<off_t>(from), SEEK_DATA);
-  if (at < 0) return std::nullopt;
-  return static_cast<std::uint64_t>(at);
+  if (at >= 0) return static_cast<std::uint64_t>(at);
+  if (errno == ENXIO) return std::nullopt;
+  return from;  // the file system cannot tell
 }
 
 std::optional<std::uint64_t> pool_file::next_hole(std::uint64_t from) const noexcept {
@@ -371,8 +372,18 @@ std::optional<std::uint64_t> pool_file::next_hole(std::uint64_t from) const noex
   return static_cast<std::uint64_t>(at);
 }
 
-bool pool_file::read(void* into, std::size_t size, std::uint64_t offset) const noexcept {
-  return pread(descriptor_, into, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+bool pool_file::read(void* into, std::size_t size, std::uint64_t offset) const {
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t some =
+        pread(descriptor_, static_cast<std::byte*>(into) + done, size - done, static_cast<off_t>(offset + done));
+    if (some == 0) return false;
+    if (some > 0) {
+      done += static_cast<std::size_t>(some);
+    } else if (errno != EINTR) {
+      raise_errno(errno, fmt::format("reading {} bytes of the store at byte {}", size, offset), path_.native());
+    }
+  }
+  return true;
 }
 
 void pool_file::grow(std::uint64_t size, bool huge_pages) const {

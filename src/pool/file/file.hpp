@@ -49,8 +49,8 @@ class pool_file {
   [[nodiscard]] std::optional<std::uint64_t> next_data(std::uint64_t from) const noexcept;
   /// The first offset at or behind `from` that is in a hole, or the file's end; empty if the file ends before `from`.
   [[nodiscard]] std::optional<std::uint64_t> next_hole(std::uint64_t from) const noexcept;
-  /// Reads `size` bytes at `offset`; false if the file does not have them.
-  [[nodiscard]] bool read(void* into, std::size_t size, std::uint64_t offset) const noexcept;
+  /// Reads `size` bytes at `offset`; false if the file does not have them. Throws if the system cannot read.
+  [[nodiscard]] bool read(void* into, std::size_t size, std::uint64_t offset) const;
   /// Grows the file to `size` and allocates every block, so that no later store can fail. Durable after a sync.
   /// `huge_pages`: on a memory file system, each 2 MiB range that is completely new gets a huge page if the kernel has
   /// one.

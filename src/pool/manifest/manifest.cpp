@@ -393,7 +393,7 @@ format::manifest_anchor anchor_of(const pool_set& pools, const manifest& of) noe
   return anchor;
 }
 
-std::optional<format::segment_header> seen_header(const pool& in, link offset) noexcept {
+std::optional<format::segment_header> seen_header(const pool& in, link offset) {
   format::segment_header read{};
   if (!in.may_be_cut() && in.is_in_hole(link_offset(offset))) return std::nullopt;
   if (in.may_be_cut() && !in.file().read(&read, sizeof read, link_offset(offset))) return std::nullopt;

@@ -67,7 +67,7 @@ void keep_retention(pool_set& pools);
 
 /// What says whose the segment is: magic, granules, generation, crc and era; empty if there is no valid header. Others
 /// may give the segment out meanwhile: it is the header of before or of afterwards, or empty.
-[[nodiscard]] std::optional<format::segment_header> seen_header(const pool& in, link offset) noexcept;
+[[nodiscard]] std::optional<format::segment_header> seen_header(const pool& in, link offset);
 /// All segments of the files, of whatever kind, in the order of their places. Others may give out segments meanwhile:
 /// these may be left out. Of a header `visit` gets magic, granules, generation, crc and era. Cost: a look at each
 /// header.

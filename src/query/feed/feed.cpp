@@ -155,9 +155,13 @@ std::vector<feed_info> store::feeds() const {
   for (const auto& one : kept_feed::all(*c)) {
     const auto& d = one->definition();
     const std::chrono::nanoseconds created(d.created_ns);
-    all.push_back({d.name, d.after, one->place().told(), d.snapshot,
-                   std::chrono::system_clock::time_point(
-                       std::chrono::duration_cast<std::chrono::system_clock::duration>(created))});
+    try {
+      all.push_back({d.name, d.after, one->place().told(), d.snapshot,
+                     std::chrono::system_clock::time_point(
+                         std::chrono::duration_cast<std::chrono::system_clock::duration>(created))});
+    } catch (const error& e) {
+      if (e.code() != errc::no_such_query) throw;  // another thread or process drops it now
+    }
   }
   return all;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/background/library_thread.hpp"
 #include "base/raise.hpp"
 #include "base/threads.hpp"
 
@@ -99,12 +100,14 @@ query_run::~query_run() {
 void query_run::go() {
   if (!begun_run_) return;  // it is finished
   const bool by_pages = core_->the_pool().persist().by_pages();
-  std::jthread publisher;
-  if (by_pages)
-    publisher = std::jthread([this] {
-      leave_core_of_maker();
-      publish_until_done();
-    });
+  std::thread publisher;
+  if (by_pages) {
+    try {
+      publisher = library_thread([this] { publish_until_done(); });
+    } catch (const error& e) {
+      if (e.code() != errc::io) throw;  // without the thread all is published at the end
+    }
+  }
   std::exception_ptr failed;
   try {
     const auto parts = static_cast<unsigned>(q_->definition().parts());
@@ -125,7 +128,7 @@ void query_run::go() {
       all_ended_ = true;
     }
     ended_.notify_all();
-    publisher.join();
+    if (publisher.joinable()) publisher.join();
     publish_once();  // throws what a failed sync means
   }
   if (q_->final_rows().complete) {

@@ -20,6 +20,26 @@ namespace icecore::detail {
 
 using format::record_kind;
 
+/// The part of a file that was found last to be no hole: holes of files in memory are not read (pool::next_data()).
+class data_part {
+ public:
+  /// The first place of from..end that is in no hole; `end` if there is none.
+  [[nodiscard]] link first(const pool& in, link from, link end) noexcept {
+    if (from < from_ || from >= to_) {
+      const auto [begin, behind] = in.next_data(link_offset(from), link_offset(end));
+      from_ = make_link(in.number(), begin);
+      to_ = make_link(in.number(), behind);
+      return from_;
+    }
+    return from;
+  }
+  [[nodiscard]] link end() const noexcept { return to_; }
+
+ private:
+  link from_ = null_link;
+  link to_ = null_link;
+};
+
 struct record_scan::reading {
   segment in;
   link fill;            // certified end
@@ -36,6 +56,7 @@ struct record_scan::reading {
     std::uint32_t missing = 0;  // of its records, which lie behind it
     std::size_t lost_before = 0;
   } batch{};  // the one read last
+  mutable data_part data{};
 };
 
 record_scan::record_scan(const pool_set& in, const record_scan_options& how, store_is is, manifest packed)
@@ -370,9 +391,16 @@ bool record_scan::counts(const reading& r, link start, version v) const noexcept
 /// The next position at or behind `from` of an intact record whose version is wanted; empty if there is none.
 template <typename Wanted>
 std::optional<link> record_scan::next_record(const reading& r, link from, Wanted wanted) const noexcept {
+  const pool& file = pool_->of(r.in.offset);
   for (link at = from; at + sizeof(format::record_header) <= r.end; at += 8) {
+    at = r.data.first(file, at, r.end);
+    if (at + sizeof(format::record_header) > r.end) break;
     if (word_at(pool_->at(at)) == 0) {  // most of what is searched is empty
-      at += leading_zeros(pool_->at(at), r.end - at) / 8 * 8;
+      at += leading_zeros(pool_->at(at), r.data.end() - at) / 8 * 8;
+      if (at == r.data.end()) {
+        at -= 8;
+        continue;
+      }
       if (at + sizeof(format::record_header) > r.end) break;
     }
     if (!intact_record(r.in, at)) continue;
@@ -396,9 +424,13 @@ bool record_scan::has_undecided(const reading& r) const noexcept {
 
 /// Takes in the record behind r.position. Returns false when the segment is done.
 bool record_scan::read_record(reading& r) const {
+  const pool& file = pool_->of(r.in.offset);
   link start = r.position;
-  while (start < r.end && start - r.position <= format::record_padding_max && word_at(pool_->at(start)) == 0)
-    start += 8;
+  while (start < r.end && start - r.position <= format::record_padding_max) {
+    const link there = r.data.first(file, start, r.end);
+    if (there == start && word_at(pool_->at(start)) != 0) break;
+    start = std::max(start + 8, there);
+  }
   const bool nothing = start >= r.end || start - r.position > format::record_padding_max;
   if (nothing) {
     if (r.position < r.fill) {
@@ -543,10 +575,6 @@ bool record_scan::pass_zeros(reading& r) const {
   r.into.lost.push_back(std::move(zeros));
   if (next) r.position = *next;
   return next.has_value();
-}
-
-void record_scan::report(record_scan_part& into, link at, const char* structure, std::string what) {
-  into.damages.push_back({at, structure, std::move(what), std::nullopt, std::nullopt});
 }
 
 /// Names the damaged records. An update's key is in its entry, in a segment that another thread may still be reading

@@ -138,6 +138,10 @@ std::uint64_t record_scan::superseded_bytes() const noexcept {
   return sum;
 }
 
+void record_scan::report(record_scan_part& into, link at, const char* structure, std::string what) {
+  into.damages.push_back({at, structure, std::move(what), std::nullopt, std::nullopt});
+}
+
 std::uint64_t record_scan::outdated_bytes() const noexcept { return bytes_of(outdated_segments_); }
 
 /// What the manifest says decides whether a segment counts: one of records or of an index by its era, a packed one, or

@@ -327,7 +327,7 @@ void recovery::recover_queries(const record_scan& found) const {
 durable_parts recovery::build_durable_index(const record_scan& found, const std::vector<link>& sorted) {
   pool_set& p = *parts_.pool;
   const segment first =
-      p.first().allocate(format::granule_size - sizeof(format::segment_header), format::index_segment_magic, {});
+      p.allocate(format::granule_size - sizeof(format::segment_header), 0, format::index_segment_magic, {});
   format::root root = p.roots().read();
   root.anchor = first.first_record();
   make_heads_durable(found);
@@ -342,7 +342,12 @@ durable_parts recovery::build_durable_index(const record_scan& found, const std:
   for (pool* file : p.files()) {
     for (const segment& hole : file->take_free()) {
       for (link at = hole.offset; at < hole.end(); at += size_max) {
-        file->require_blocks(link_offset(at), link_offset(at) + format::page_size);
+        try {
+          file->require_blocks(link_offset(at), link_offset(at) + format::page_size);
+        } catch (const error& e) {
+          if (e.code() != errc::no_space) throw;
+          break;  // its device is full, and the other files' need not be: this hole stays one
+        }
         const segment s = file->format_segment(at, std::min(size_max, hole.end() - at), format::segment_magic);
         segments.add_free_space({s, s.first_record()});
       }

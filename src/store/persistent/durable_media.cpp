@@ -50,7 +50,9 @@ link durable_media::partner_of(link node) const noexcept {
            pool_->segment_at(at).size == format::node_segment_size;
   };
   if (has_two(granule)) return node + format::granule_size;
-  return has_two(granule - format::granule_size) ? node - format::granule_size : null_link;
+  const link before = granule - format::granule_size;  // which need not be one of the index
+  return !pool_->of(before).is_in_hole(link_offset(before)) && has_two(before) ? node - format::granule_size
+                                                                               : null_link;
 }
 
 void durable_media::note_met(link node) noexcept {
@@ -69,7 +71,9 @@ void durable_media::for_each_met(const std::function<void(link granule)>& visit)
           shared_->met[first / 64 % shared_->met.size()].load(std::memory_order_relaxed);  // relaxed: nothing else runs
       for (; bits != 0; bits &= bits - 1) {
         const std::uint64_t granule = first + static_cast<unsigned>(std::countr_zero(bits));
-        if (granule < end) visit(make_link(p->number(), granule * format::granule_size));
+        // Of several files each has such a granule, and one that is not of the index may be in a hole.
+        const std::uint64_t at = granule * format::granule_size;
+        if (granule < end && !p->is_in_hole(at)) visit(make_link(p->number(), at));
       }
     }
   }

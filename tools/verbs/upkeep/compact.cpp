@@ -54,6 +54,18 @@ std::string what_went(const compaction_report& report) {
                      counted(report.records_dropped, "record", "records"));
 }
 
+/// What a dry run says of the store's size: "about 1.2 MB would be given back".
+std::string size_change(const compaction_report& report, const compact_arguments& a) {
+  const auto text = [](std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  if (report.bytes_after <= report.bytes_before) {
+    return fmt::format("about {} would be given back", text(report.bytes_before - report.bytes_after));
+  }
+  const std::string more = text(report.bytes_after - report.bytes_before);
+  if (a.compress) return fmt::format("it would take at most {} more", more);
+  return fmt::format("it would take about {} more (without --compress, what is packed once more is not compressed)",
+                     more);
+}
+
 void print_line(const compaction_report& report, const compact_arguments& a, double seconds) {
   const std::string& path = a.store;
   const std::string strata = counted(report.strata, "stratum", "strata");
@@ -61,9 +73,10 @@ void print_line(const compaction_report& report, const compact_arguments& a, dou
   const std::string keys = counted(report.keys, "key", "keys");
   const std::string after = human_bytes(static_cast<double>(report.bytes_after));
   if (a.dry_run && (report.bytes_written > 0 || report.versions_expired > 0 || report.records_dropped > 0)) {
-    out().line(fmt::format("{}: would pack {} of {}, {} up to version {}; {} now, about {} then{}", shown(path),
+    out().line(fmt::format("{}: would pack {} of {}, {} up to version {}; {} now, about {} then{}; {}", shown(path),
                            records, keys, strata, report.up_to, human_bytes(static_cast<double>(report.bytes_before)),
-                           after, a.compress ? ", or less: what compression saves is not known before" : ""));
+                           after, a.compress ? ", or less: what compression saves is not known before" : "",
+                           size_change(report, a)));
     out().line(what_would_go(report));
     return;
   }
@@ -86,16 +99,14 @@ void print_expired(const compaction_report& report, const compact_arguments& a, 
   const std::string name = shown(a.store);
   const std::string before = human_bytes(static_cast<double>(report.bytes_before));
   const std::string after = human_bytes(static_cast<double>(report.bytes_after));
-  const std::uint64_t less = report.bytes_before - std::min(report.bytes_before, report.bytes_after);
-  const std::string given_back = human_bytes(static_cast<double>(less));
   if (!report.packed && report.versions_expired == 0 && report.records_dropped == 0) {
     out().line(fmt::format(
         "{}: nothing expires, and the store stays as it is; `icecore retention {}` shows what it keeps", name, name));
     return;
   }
   if (a.dry_run) {
-    out().line(fmt::format("{}: {}; {} now, about {} then{}: about {} would be given back", name, what_would_go(report),
-                           before, after, a.compress ? ", or less" : "", given_back));
+    out().line(fmt::format("{}: {}; {} now, about {} then{}: {}", name, what_would_go(report), before, after,
+                           a.compress ? ", or less" : "", size_change(report, a)));
     return;
   }
   out().line(fmt::format("{}: {}; {} before, {} after, in {:.2f} s", name, what_went(report), before, after, seconds));

@@ -332,7 +332,6 @@ void packing::count(interval of, pace* slow) {
       }
     }
   }
-  report_.bytes_after = std::min(report_.bytes_after, report_.bytes_before);
 }
 
 manifest packing::next_manifest(const std::vector<stratum_parts>& young, const stratum_parts& range,

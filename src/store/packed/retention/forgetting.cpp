@@ -36,7 +36,7 @@ std::string encoded(std::span<const key_to_forget> what) {
 
 }  // namespace
 
-void write_forget_request(pool_set& pools, version up_to, std::span<const key_to_forget> what) {
+segment write_forget_request(pool_set& pools, version up_to, std::span<const key_to_forget> what) {
   const std::string content = encoded(what);
   announce_packed_segments(pools);
   const segment s = pools.allocate(sizeof(forget_header) + content.size(), 0, format::forget_segment_magic, {});
@@ -57,6 +57,7 @@ void write_forget_request(pool_set& pools, version up_to, std::span<const key_to
   std::memcpy(made, &format::request_made, sizeof format::request_made);
   pools.persist().persist(made, sizeof format::request_made);
   pools.persist().sync();
+  return s;
 }
 
 forgotten_keys::forgotten_keys(const pool_set& pools) {
@@ -212,6 +213,27 @@ std::vector<key_to_forget> all_of(const forget_request& what) {
   return all;
 }
 
+/// As if the request had not been made: it can no longer be read, and does not say that it was made.
+void withdraw(pool_set& pools, const segment& request) {
+  mark_requests(pools, {request}, 0);
+  std::byte* const header = pools.at(request.first_record());
+  std::memset(header, 0, sizeof(forget_header));
+  pools.persist().persist(header, sizeof(forget_header));
+  pools.persist().sync();
+  for (const segment& s : give_back(pools, {request})) pools.add_free(s.offset, s.size);
+}
+
+/// More than the removals of these keys take.
+std::uint64_t room_for_removals(const std::set<std::string, std::less<>>& keys) {
+  std::uint64_t sum = 0;
+  for (const std::string& key : keys) {
+    const std::uint64_t of_key = std::max(record_layout::of_key(key.size()).size(),
+                                          record_layout::of_entry(key.size(), 0, false, true).size());
+    sum += of_key + record_layout::of_remove(false).size() + 2 * format::record_padding_max;
+  }
+  return sum;
+}
+
 }  // namespace
 
 forget_report store_core::forget(const forget_request& what) {
@@ -222,18 +244,29 @@ forget_report store_core::forget(const forget_request& what) {
   // What is written from here on is in a later version, and stays: also what others write amid the call, and what comes
   // after a crash amid it.
   report.up_to = close_version();
-  {
-    // A compaction that looks for requests meets none that is half made: it would take that for what a crash left.
-    query_space queries(*pool_, shared_->queries);
-    const recovering_lock no_compaction_looks = queries.hold();
-    // From here on it is decided; a crash before the keys are removed leaves that to the compaction.
-    write_forget_request(*pool_, report.up_to, all);
-  }
   const auto known = known_keys(*this, what);
   report.keys = known.size();
-  for (const std::string& key : known) {
-    const std::uint64_t hash = index::lookup_cache::hash_of(key);
-    with_writer(*opened_, [&](auto& engine, const writer& w) { static_cast<void>(engine.remove(w, key, hash)); });
+  // Where there is no room for the removals, that is told before anything is decided.
+  with_writer(*opened_, [&](auto&, const writer& w) { w.reserve(room_for_removals(known)); });
+  query_space queries(*pool_, shared_->queries);
+  const segment request = [&] {
+    // A compaction that looks for requests meets none that is half made: it would take that for what a crash left.
+    const recovering_lock no_compaction_looks = queries.hold();
+    // From here on it is decided; a crash before the keys are removed leaves that to the compaction.
+    return write_forget_request(*pool_, report.up_to, all);
+  }();
+  try {
+    for (const std::string& key : known) {
+      const std::uint64_t hash = index::lookup_cache::hash_of(key);
+      with_writer(*opened_, [&](auto& engine, const writer& w) { static_cast<void>(engine.remove(w, key, hash)); });
+    }
+  } catch (...) {
+    try {
+      const recovering_lock no_compaction_looks = queries.hold();
+      withdraw(*pool_, request);
+    } catch (const error&) {  // then the store is poisoned
+    }
+    throw;
   }
   if (!what.tag) return report;
   const std::string note = forget_tag_note(report.keys, what.note);

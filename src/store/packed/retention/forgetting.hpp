@@ -31,7 +31,7 @@ struct key_to_forget {
   bool is_prefix;
 };
 
-void write_forget_request(pool_set& pools, version up_to, std::span<const key_to_forget> what);
+segment write_forget_request(pool_set& pools, version up_to, std::span<const key_to_forget> what);
 
 class forgotten_keys {
  public:
