@@ -577,22 +577,6 @@ bool record_scan::pass_zeros(reading& r) const {
   return next.has_value();
 }
 
-/// Names the damaged records. An update's key is in its entry, in a segment that another thread may still be reading
-/// when the damage is found, so this waits until everything has been read.
-void record_scan::name_damages(record_scan_part& part) const {
-  for (damage& d : part.damages) {
-    if (!begins(d.offset)) continue;
-    const record r(pool_->at(d.offset));
-    if (r.is_entry()) {
-      d.key = std::string(r.key());
-    } else if (const link entry = r.is_update() ? r.as_update().entry : 0; begins(entry)) {
-      const record e(pool_->at(entry));
-      if (e.is_entry()) d.key = std::string(e.key());
-    }
-    if (const auto v = version_of(d.offset); v && *v != 0) d.version = *v;
-  }
-}
-
 // ---- What begins where ----
 
 bool record_scan::is_intact_record(link l) const noexcept {

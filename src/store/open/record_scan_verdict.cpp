@@ -142,6 +142,22 @@ void record_scan::report(record_scan_part& into, link at, const char* structure,
   into.damages.push_back({at, structure, std::move(what), std::nullopt, std::nullopt});
 }
 
+/// Names the damaged records. An update's key is in its entry, in a segment that another thread may still be reading
+/// when the damage is found, so this waits until everything has been read.
+void record_scan::name_damages(record_scan_part& part) const {
+  for (damage& d : part.damages) {
+    if (!begins(d.offset)) continue;
+    const record r(pool_->at(d.offset));
+    if (r.is_entry()) {
+      d.key = std::string(r.key());
+    } else if (const link entry = r.is_update() ? r.as_update().entry : 0; begins(entry)) {
+      const record e(pool_->at(entry));
+      if (e.is_entry()) d.key = std::string(e.key());
+    }
+    if (const auto v = version_of(d.offset); v && *v != 0) d.version = *v;
+  }
+}
+
 std::uint64_t record_scan::outdated_bytes() const noexcept { return bytes_of(outdated_segments_); }
 
 /// What the manifest says decides whether a segment counts: one of records or of an index by its era, a packed one, or

@@ -227,8 +227,8 @@ void withdraw(pool_set& pools, const segment& request) {
 std::uint64_t room_for_removals(const std::set<std::string, std::less<>>& keys) {
   std::uint64_t sum = 0;
   for (const std::string& key : keys) {
-    const std::uint64_t of_key = std::max(record_layout::of_key(key.size()).size(),
-                                          record_layout::of_entry(key.size(), 0, false, true).size());
+    const std::uint64_t of_key =
+        std::max(record_layout::of_key(key.size()).size(), record_layout::of_entry(key.size(), 0, false, true).size());
     sum += of_key + record_layout::of_remove(false).size() + 2 * format::record_padding_max;
   }
   return sum;
