@@ -223,6 +223,12 @@ class pool {
     populate(from, 1);
   }
 
+  /// The same for a segment: for all pages that a new one has from the start.
+  void require_segment(std::uint64_t offset, std::uint64_t size) {
+    file_.require_blocks(offset, size);
+    populate(offset, populated_of(size));
+  }
+
   [[nodiscard]] format::segment_header& header_of(link offset) const noexcept {
     return *reinterpret_cast<format::segment_header*>(at(offset));
   }

@@ -1,5 +1,6 @@
 // A full device: a clear error at growth, nothing acknowledged lost, everything readable, and the store goes on when
 // there is more room.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -12,6 +13,8 @@
 #include <fstream>
 
 #include "icecore/icecore.hpp"
+#include "pool/query/query_space.hpp"
+#include "store/core.hpp"
 #include "support/expect.hpp"
 #include "support/file.hpp"
 #include "support/process.hpp"
@@ -349,6 +352,90 @@ TEST_P(FullDevice, has_no_room_for_a_checkpoint_and_is_left_as_it_was) {
   EXPECT_TRUE(std::filesystem::is_empty(*device_));
   s.checkpoint().write(*device_ / "copy.ice");
   EXPECT_TRUE(verify_file(*device_ / "copy.ice").ok());
+}
+
+/// A compaction that leaves nothing of forgotten keys gives the blocks of segments back that queries use again.
+TEST_P(FullDevice, has_no_room_for_a_query_and_says_so) {
+  for (const auto& what : {"query", "feed and hold", "run"}) {
+    SCOPED_TRACE(what);
+    const auto path = *device_ / "full.ice";
+    options opening = GetParam().options();
+    opening.grow_in_background = false;
+    store s(path, opening);
+    for (std::uint64_t n = 0; n < 500; ++n) s.insert(std::to_string(n), value_of(n, 100));
+    s.tag("one");
+    for (const char* name : {"first", "second", "third"}) {
+      s.start({.name = name, .select = {"key", "value"}}).run({.every_item = true});
+    }
+    s.forget({.keys = {"7"}});
+    ASSERT_TRUE(s.compact().erased);
+    const std::uint64_t used = s.stats().used_bytes;
+    const auto start_and_run = [&] { s.start({.name = "new", .select = {"key", "value"}}).run({.every_item = true}); };
+    if (what == std::string("run")) {
+      s.start({.name = "new", .select = {"key", "value"}}).run({.every_item = true, .keys = 1});
+    } else if (what == std::string("feed and hold")) {
+      static_cast<void>(s.feed({.name = "of all", .after = 1, .snapshot = true}));
+      s.hold_version("one");
+    }
+    fill_device();
+    if (what == std::string("feed and hold")) {
+      s.checkpoint().write(folder_ / "copy.ice");
+      EXPECT_TRUE(verify_file(folder_ / "copy.ice").ok());
+      std::filesystem::remove(folder_ / "copy.ice");
+      EXPECT_TRUE(s.verify().ok());
+    } else {
+      if (what == std::string("run")) {
+        expect_error(errc::no_space, "full.ice", [&] { s.query("new").run({.every_item = true}); });
+      } else {
+        expect_error(errc::no_space, "full.ice", start_and_run);
+      }
+      EXPECT_TRUE(s.verify().ok());
+      std::filesystem::remove(*device_ / "ballast");
+      if (s.queries().empty()) {
+        start_and_run();
+      } else {
+        s.query("new").run();
+      }
+      EXPECT_EQ(s.query("new").rows().size(), 499U);
+      EXPECT_LE(s.stats().used_bytes, used) << "it uses the space of those that were dropped";
+    }
+    s.close();
+    for (const auto& each : std::filesystem::directory_iterator(*device_)) std::filesystem::remove(each);
+  }
+}
+
+/// As a copy that leaves out pages of zeros.
+TEST_P(FullDevice, that_is_full_beside_segments_of_queries_with_holes_reads_none) {
+  const auto path = *device_ / "full.ice";
+  std::vector<segment> of_queries;
+  {
+    store s(path, GetParam().options());
+    for (std::uint64_t n = 0; n < 100; ++n) s.insert(std::to_string(n), value_of(n, 100));
+    s.tag("one");
+    static_cast<void>(s.feed({.name = "of all", .after = 1, .snapshot = true}));
+    s.hold_version("one");
+    s.start({.name = "all"}).run();
+    s.start({.name = "begun"}).run({.keys = 10});
+    of_queries = listed_query_segments(s.core().the_pool());
+  }
+  const std::string bytes = read_file(path);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  for (const segment& s : of_queries) {
+    for (std::uint64_t at = link_offset(s.offset); at < link_offset(s.end()); at += format::page_size) {
+      if (bytes.find_first_not_of('\0', at) < at + format::page_size) continue;
+      constexpr int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+      ASSERT_EQ(::fallocate(file, punch, static_cast<off_t>(at), format::page_size), 0);
+    }
+  }
+  ::close(file);
+  fill_device();
+  options reading;
+  reading.access = access::read_only;
+  const store s(path, reading);
+  s.checkpoint().write(folder_ / "copy.ice");
+  EXPECT_TRUE(verify_file(folder_ / "copy.ice").ok());
+  EXPECT_EQ(store(folder_ / "copy.ice", reading).queries().size(), 2U);
 }
 
 TEST_P(FullDevice, has_no_room_for_an_index_that_lasts_and_the_store_keeps_the_one_it_has) {

@@ -44,18 +44,6 @@ class written {
 
 link next_word_of(link segment_at) noexcept { return segment_at + offsetof(segment_header, next_free); }
 
-/// Word by word: runners change some of them meanwhile.
-std::vector<std::byte> copied(const std::byte* from, std::uint64_t size) {
-  std::vector<std::byte> to(format::round_up(size, sizeof(std::uint64_t)));
-  for (std::uint64_t at = 0; at < size; at += sizeof(std::uint64_t)) {
-    auto& word = *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from + at));
-    // acquire: a chunk that a word leads to is in the page cache before it
-    const std::uint64_t read = std::atomic_ref(word).load(std::memory_order_acquire);
-    std::memcpy(to.data() + at, &read, sizeof read);
-  }
-  return to;
-}
-
 unsigned class_of(const segment& s) {
   return static_cast<unsigned>(std::ranges::find(format::query_segment_sizes, s.size) -
                                format::query_segment_sizes.begin());
@@ -95,7 +83,7 @@ query_cut::query_cut(query_space& space, bool lock) {
     const std::uint64_t room = pools.segment_at(at).size - sizeof(segment_header);
     const bool is_feed = feed_places::is_feed(space, at);  // whose keys lie behind the definition
     const link head_at = at + sizeof(segment_header);
-    noted one{at, copied(pools.at(head_at), is_feed ? room : std::min(size, room)), {}};
+    noted one{at, space.copied(head_at, head_at + (is_feed ? room : std::min(size, room))), {}};
     auto& copy = *reinterpret_cast<query_head*>(one.bytes.data());
     const written words(pools, head_at, copy);
     words.set(copy.runner, 0);
@@ -104,7 +92,7 @@ query_cut::query_cut(query_space& space, bool lock) {
       words.set(copy.state, static_cast<std::uint64_t>(query_phase::open));
     }
     for (const segment& s : segments_of(space, head)) {
-      one.segments.push_back({s, copied(pools.at(s.offset), sizeof(segment_header))});
+      one.segments.push_back({s, space.copied(s.offset, s.first_record())});
       segments_.push_back(s);
     }
     queries_.push_back(std::move(one));

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <tuple>
 
 #include "base/raise.hpp"
 #include "pool/query/chunk.hpp"
@@ -163,6 +164,23 @@ std::optional<std::span<const std::byte>> query_space::definition_of(link at) co
   auto& head = head_at(at);
   const std::uint64_t room = pool_->segment_at(at).size - sizeof(format::segment_header) - sizeof head;
   const std::uint64_t lines = head.parts * sizeof(format::query_part);
+std::vector<std::byte> query_space::copied(link from, link end) const {
+  constexpr std::uint64_t word_size = sizeof(std::uint64_t);
+  std::vector<std::byte> to(format::round_up(end - from, word_size));
+  const pool& in = pool_->of(from);
+  const std::uint64_t first = link_offset(from);
+  const std::uint64_t last = first + to.size();
+  for (auto [at, until] = in.next_data(first, last); at < last; std::tie(at, until) = in.next_data(until, last)) {
+    for (; at < until; at += word_size) {
+      auto& word = *reinterpret_cast<std::uint64_t*>(pool_->at(from + (at - first)));
+      // acquire: a chunk that a word leads to is in the page cache before it
+      const std::uint64_t read = std::atomic_ref(word).load(std::memory_order_acquire);
+      std::memcpy(to.data() + (at - first), &read, sizeof read);
+    }
+  }
+  return to;
+}
+
   const bool sized =
       head.parts >= 1 && head.parts <= query_parts_max && lines <= room && head.definition_size <= room - lines;
   if (!sized) return std::nullopt;
@@ -245,12 +263,25 @@ std::pair<link, link> query_space::first_of_free(unsigned size_class) const {
   return {*at, good ? *next : null_link};
 }
 
-/// A crash between any two steps leaves a claim that finish_claim() completes or takes back.
+/// Whether a store to the free segment finds blocks: clear_free_space() gives them back, and a store to one that is not
+/// there ends the process.
+bool query_space::has_blocks(link at, std::uint64_t size) const {
+  try {
+    pool_->of(at).require_segment(link_offset(at), size);
+    return true;
+  } catch (const error& e) {
+    if (e.code() != errc::no_space) throw;
+    return false;  // another file of the store may have some
+  }
+}
+
+/// A crash between any two steps leaves a claim that finish_claim() completes or takes back. What can fail comes
+/// before.
 segment query_space::obtain(std::atomic<std::uint64_t>& claim, std::uint64_t owner, unsigned size_class,
                             std::uint16_t in) const {
   const std::uint64_t size = format::query_segment_sizes[size_class];
   auto& first_free = anchor().free[size_class];
-  if (const auto [at, next] = first_of_free(size_class); at != null_link) {
+  if (const auto [at, next] = first_of_free(size_class); at != null_link && has_blocks(at, size)) {
     step(claim, at);
     step(first_free, next);
     return give_header(at, size, owner);
@@ -476,10 +507,14 @@ void query_space::clear_behind_definition(link hold) {
   const std::span<std::byte> definition = definition_bytes(head_at(hold));
   const bool is_intact = definition_of(hold).has_value();
   std::byte* const from = definition.data() + (is_intact ? definition.size() : sizeof(std::uint16_t));
-  const std::byte* const end = pool_->at(hold) + pool_->segment_at(hold).size;
-  const auto size = static_cast<std::size_t>(end - from);
-  std::memset(from, 0, size);
-  pool_->persist().persist(from, size);
+  const pool& in = pool_->of(hold);
+  const std::uint64_t end = link_offset(pool_->segment_at(hold).end());
+  const std::uint64_t first = end - static_cast<std::uint64_t>(pool_->at(hold) + pool_->segment_at(hold).size - from);
+  // a hole is zero
+  for (auto [at, until] = in.next_data(first, end); at < end; std::tie(at, until) = in.next_data(until, end)) {
+    std::memset(from + (at - first), 0, until - at);
+    pool_->persist().persist(from + (at - first), until - at);
+  }
 }
 
 // ---- After a power cut on a block device ----

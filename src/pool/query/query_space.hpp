@@ -72,6 +72,9 @@ class query_space {
   [[nodiscard]] pool_set& pools() const noexcept { return *pool_; }
 
   // ---- Changing ----
+  /// Bytes of segments of queries, word by word, since others may change some meanwhile. What lies in a hole is zero,
+  /// and not read: see pool::next_data().
+  [[nodiscard]] std::vector<std::byte> copied(link from, link end) const;
   /// A new query, feed or hold, with an id of its own. Durable when it returns. errc::query_exists if one of its kind
   /// has its name, in whatever process it was made.
   link add(const new_query& what);
@@ -139,6 +142,7 @@ class query_space {
   [[nodiscard]] bool is_partly_freed(link head) const;
   void free_all_of(link head) const;
   void free_segments(const format::query_head& of) const;
+  [[nodiscard]] bool has_blocks(link at, std::uint64_t size) const;
   void take_off_list(link head) const;
   [[nodiscard]] link user_of(const segment& in, std::span<const link> queries) const;
 
