@@ -111,8 +111,9 @@ struct compaction_report {
   std::chrono::microseconds writers_stopped{0};
   /// Nothing is left in the files of what went, but in the segments of large values that stay, where only a request to
   /// forget erases it. False: views of this process hold what went, which a later call gives back; or another process
-  /// reads beside the writer, and keys that were to be forgotten are still in what it may look at; or some of these
-  /// were written or removed while the store was packed. A later call erases them.
+  /// reads beside the writer, and keys that were to be forgotten are still in what it may look at; or a kept query that
+  /// may hold some of them still runs, or its rows are read, in any process; or some of these were written or removed
+  /// while the store was packed. A later call erases them.
   bool erased = true;
 };
 

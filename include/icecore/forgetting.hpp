@@ -10,11 +10,12 @@
 // the next compaction. That one leaves nothing of them in any file of the store: no record, no older copy, nothing in
 // free space. It also drops the store's kept queries, whose results may hold the keys, and the kept feeds whose filter
 // or place has one of them. What is written of a key after the call stays. A tag says when it was, how many keys there
-// were, and the note: do not name the keys in the note, nor in the notes and names of other tags, which stay.
+// were, and the note: do not name the keys in the note, nor in the notes and names of other tags, which stay. A query
+// that runs then ends with errc::no_such_query, as does a range over its rows that reads on.
 //
 // Not reached: checkpoints, dumps and other copies, blocks that the file system or the device keeps of what was
-// overwritten, and what another process that reads beside the writer still looks at: as long as one does, the
-// compaction says `erased` = false, and a later one erases the rest.
+// overwritten, and what another process that reads beside the writer still looks at, or a query that has not ended, or
+// a range over rows: as long as there is one, the compaction says `erased` = false, and a later one erases the rest.
 #pragma once
 
 #include <cstdint>

@@ -128,11 +128,11 @@ bool opened_store::give_back_replaced() {
     replaced_bytes = 0;
     for (const segment& s : given_back) pool->add_free(s.offset, s.size);
   }
-  if (forgotten == nullptr) return true;
-  const auto requests = finish_forgetting(*forgotten, *pool, shared->queries);
+  if (forgets == nullptr) return true;
+  const auto requests = forgets->finish(*this);
   if (requests.empty()) return false;
   for (const segment& s : requests) pool->add_free(s.offset, s.size);
-  forgotten.reset();
+  forgets.reset();
   return true;
 }
 

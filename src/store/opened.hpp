@@ -51,6 +51,7 @@
 #include "store/packed/current_pins.hpp"
 #include "store/read/checked_values.hpp"
 #include "store/shared_state.hpp"
+#include "store/sharing/query_users.hpp"
 #include "store/write/tags.hpp"
 #include "store/write/writer.hpp"
 
@@ -58,7 +59,7 @@ namespace icecore::detail {
 
 class compaction_answerer;
 class compaction_asker;
-class forgotten_keys;
+class forgetting;
 class pace;
 class store_core;
 
@@ -178,8 +179,8 @@ class [[gnu::visibility("hidden")]] opened_store {
   std::vector<segment> replaced_space;
   /// The arenas in the shared file that hold indexes of generations before the current one; under `compacting`.
   std::vector<std::uint32_t> replaced_arenas;
-  /// What the last compaction was to forget, until the space of what it replaced is given back; under `compacting`.
-  std::unique_ptr<forgotten_keys> forgotten;
+  /// What the last compaction was to forget, until it is done; under `compacting`.
+  std::unique_ptr<forgetting> forgets;
   std::atomic<std::uint64_t> replaced_bytes{0};  ///< in it, or in what an opening could not give back
   std::atomic<std::uint64_t> packing_bytes{0};   ///< extents, tags and manifests that compactions of this session wrote
   std::atomic<std::uint32_t> extents_made{0};    ///< by compactions of this session: each has a seed of its own
@@ -191,6 +192,7 @@ class [[gnu::visibility("hidden")]] opened_store {
     std::uint64_t last_round = 0;  ///< of these, packed while writers were stopped
     std::uint64_t rounds = 0;      ///< of step 3
   } last_compaction;
+  runs_here runs;  ///< of kept queries
   std::mutex companion_mutex;
   std::unique_ptr<store_companion> companion;
   std::unique_ptr<automatic_compaction> automatic;  ///< null unless options::compaction says so

@@ -49,6 +49,7 @@ std::uint64_t shared_state::arrangement_of_this() noexcept {
       sizeof(made_tags),
       offsetof(shared_state, tagging),
       offsetof(shared_state, queries),
+      sizeof(query_lock),
       offsetof(shared_state, readers),
       offsetof(shared_state, generations),
       offsetof(shared_state, compaction),

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "index/arena.hpp"
+#include "pool/query/query_lock.hpp"
 #include "store/feed/closings.hpp"
 #include "store/feed/made_tags.hpp"
 #include "store/persistent/durable_media.hpp"
@@ -38,7 +39,7 @@ struct shared_state {
   closings closed_versions;  ///< rung when a version was closed, or became durable
   made_tags tags;            ///< all of them
   process_lock tagging;      ///< held from the cut that a certificate counts to its root; by who packs, at the end
-  process_lock queries;      ///< of kept queries: held while their segments and runners change (query_space)
+  query_lock queries;        ///< of kept queries: held while their segments and runners change (query_space)
   query_readers readers;
   shared_generations generations;
   compaction_request compaction;  ///< of a process that is attached
@@ -55,7 +56,7 @@ struct shared_state {
     writers.filled.lock().raises(poisoned);
     durable.segments.lock.raises(poisoned);
     durable.heads.raises(poisoned);
-    queries.raises(poisoned);
+    queries.lock.raises(poisoned);
     tags.lock().raises(poisoned);
     tagging.raises(poisoned);
     compaction.asking.raises(poisoned);
@@ -73,7 +74,7 @@ struct shared_state {
     writers.filled.lock().make_robust();
     durable.segments.lock.make_robust();
     durable.heads.make_robust();
-    queries.make_robust();
+    queries.lock.make_robust();
     tags.lock().make_robust();
     tagging.make_robust();
     compaction.asking.make_robust();

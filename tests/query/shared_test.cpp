@@ -181,6 +181,49 @@ TEST_P(SharedQueries, what_is_dropped_stays_for_readers_of_other_processes_until
   EXPECT_TRUE(s.verify().ok());
 }
 
+// The place of a query that was dropped is used again.
+TEST_P(SharedQueries, what_a_process_knows_of_a_dropped_one_changes_none_that_has_its_place) {
+  child other([&] {
+    wait_for(log_, 1);
+    store s(path_, beside());
+    query q = s.query("shared");
+    log_->step = 2;
+    wait_for(log_, 3);
+    const auto is_gone = [&](auto&& call) {
+      try {
+        call();
+        return false;
+      } catch (const error& e) {
+        return e.code() == errc::no_such_query;
+      }
+    };
+    if (!is_gone([&] { q.cancel(); })) return 1;
+    if (!is_gone([&] { q.restart_part(0); })) return 2;
+    if (!is_gone([&] { q.acknowledge(0); })) return 3;
+    if (!is_gone([&] { static_cast<void>(q.acknowledged()); })) return 4;
+    if (!is_gone([&] { static_cast<void>(q.progress()); })) return 5;
+    if (!is_gone([&] { static_cast<void>(q.state()); })) return 6;
+    if (!is_gone([&] { q.pause(); })) return 7;
+    if (!is_gone([&] { static_cast<void>(q.results(0)); })) return 8;
+    if (!is_gone([&] { q.run(); })) return 9;
+    if (!is_gone([&] { q.drop(); })) return 10;
+    return 0;
+  });
+  store s = opened();
+  log_->step = 1;
+  wait_for(log_, 2);
+  s.query("shared").drop();
+  query made = s.start({.name = "new", .where = some()});
+  made.run({.keys = 100});
+  made.acknowledge(1);
+  log_->step = 3;
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_EQ(made.state(), query_state::paused);
+  EXPECT_EQ(made.acknowledged(), 1);
+  made.run();
+  expect_answer(s, made);
+}
+
 TEST_P(SharedQueries, processes_that_drop_and_read_use_each_space_once) {
   constexpr int rounds = 30;
   const auto work = [&](const char* name) {

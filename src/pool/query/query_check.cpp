@@ -131,7 +131,7 @@ std::vector<link> listed(const query_space& space, query_findings& into) {
 }  // namespace
 
 query_findings check_queries(pool_set& pools) {
-  process_lock unused;  // nothing is changed
+  query_lock unused;  // nothing is changed
   const query_space space(pools, unused);
   query_findings all;
   if (!space.ever_used()) return all;
@@ -139,7 +139,7 @@ query_findings check_queries(pool_set& pools) {
   return all;
 }
 
-query_findings check_queries_in_use(pool_set& pools, process_lock& changes) {
+query_findings check_queries_in_use(pool_set& pools, query_lock& changes) {
   using clock = std::chrono::steady_clock;
   // For one query at least. Queries that run wait for this lock, for space; if it were taken again at once, none of
   // them would get it.
@@ -181,7 +181,7 @@ query_findings check_queries_beside(pool_set& pools) {
 }
 
 std::vector<intact_definition> intact_definitions(pool_set& pools) {
-  process_lock unused;  // nothing is changed
+  query_lock unused;  // nothing is changed
   const query_space space(pools, unused);
   std::vector<intact_definition> all;
   if (!space.ever_used()) return all;

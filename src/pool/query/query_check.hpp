@@ -28,7 +28,7 @@ struct query_findings {
 [[nodiscard]] query_findings check_queries(pool_set& pools);
 /// `changes`: the lock of those who do. It is held while a query is looked at: one that is dropped, and another one
 /// that is written to its place, would look like damage. It is given up in between.
-[[nodiscard]] query_findings check_queries_in_use(pool_set& pools, process_lock& changes);
+[[nodiscard]] query_findings check_queries_in_use(pool_set& pools, query_lock& changes);
 /// `pools` are those of a reader beside the writer. It observes: so no query's space is used again while it looks, and
 /// what words lead to does not change. Looks at none where the file system does not let it observe.
 [[nodiscard]] query_findings check_queries_beside(pool_set& pools);

@@ -84,6 +84,29 @@ std::optional<link> query_space::read_link(const std::atomic<std::uint64_t>& wor
   return l;
 }
 
+std::array<std::uint64_t, 2> query_space::id_at(link at) const noexcept {
+  auto& id = head_at(at).id;
+  // relaxed: see clear_head()
+  return {std::atomic_ref(id[0]).load(std::memory_order_relaxed),
+          std::atomic_ref(id[1]).load(std::memory_order_relaxed)};
+}
+
+/// Zeros, but for the id. A thread may still look at the head of the query that was here before: so the new id comes
+/// first, and who reads a word of the new query, and then the id, finds that it is another one.
+void query_space::clear_head(link at, std::array<std::uint64_t, 2> id, std::uint64_t bytes) const noexcept {
+  auto& head = head_at(at);
+  std::atomic_ref(head.id[0]).store(id[0], std::memory_order_relaxed);  // relaxed, here and below: the fence
+  std::atomic_ref(head.id[1]).store(id[1], std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // before what follows, for who reads that with acquire
+  auto* const words = reinterpret_cast<std::uint64_t*>(&head);
+  const std::uint64_t count = bytes / sizeof *words;
+  constexpr std::size_t id_from = offsetof(format::query_head, id) / sizeof *words;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (i != id_from && i != id_from + 1) std::atomic_ref(words[i]).store(0, std::memory_order_relaxed);
+  }
+  std::memset(words + count, 0, bytes % sizeof *words);
+}
+
 void query_space::write(std::atomic<std::uint64_t>& word, std::uint64_t number) const noexcept {
   // release: a reader that finds the number finds what was written before
   word.store(number == 0 ? 0 : pool_->codec().encode(number, place_of(&word)), std::memory_order_release);
@@ -141,6 +164,23 @@ std::vector<link> query_space::heads(const std::function<void(link at, std::stri
   }
 }
 
+std::vector<std::byte> query_space::copied(link from, link end) const {
+  constexpr std::uint64_t word_size = sizeof(std::uint64_t);
+  std::vector<std::byte> to(format::round_up(end - from, word_size));
+  const pool& in = pool_->of(from);
+  const std::uint64_t first = link_offset(from);
+  const std::uint64_t last = first + to.size();
+  for (auto [at, until] = in.next_data(first, last); at < last; std::tie(at, until) = in.next_data(until, last)) {
+    for (; at < until; at += word_size) {
+      auto& word = *reinterpret_cast<std::uint64_t*>(pool_->at(from + (at - first)));
+      // acquire: a chunk that a word leads to is in the page cache before it
+      const std::uint64_t read = std::atomic_ref(word).load(std::memory_order_acquire);
+      std::memcpy(to.data() + (at - first), &read, sizeof read);
+    }
+  }
+  return to;
+}
+
 // ---- Definitions ----
 
 namespace {
@@ -164,23 +204,6 @@ std::optional<std::span<const std::byte>> query_space::definition_of(link at) co
   auto& head = head_at(at);
   const std::uint64_t room = pool_->segment_at(at).size - sizeof(format::segment_header) - sizeof head;
   const std::uint64_t lines = head.parts * sizeof(format::query_part);
-std::vector<std::byte> query_space::copied(link from, link end) const {
-  constexpr std::uint64_t word_size = sizeof(std::uint64_t);
-  std::vector<std::byte> to(format::round_up(end - from, word_size));
-  const pool& in = pool_->of(from);
-  const std::uint64_t first = link_offset(from);
-  const std::uint64_t last = first + to.size();
-  for (auto [at, until] = in.next_data(first, last); at < last; std::tie(at, until) = in.next_data(until, last)) {
-    for (; at < until; at += word_size) {
-      auto& word = *reinterpret_cast<std::uint64_t*>(pool_->at(from + (at - first)));
-      // acquire: a chunk that a word leads to is in the page cache before it
-      const std::uint64_t read = std::atomic_ref(word).load(std::memory_order_acquire);
-      std::memcpy(to.data() + (at - first), &read, sizeof read);
-    }
-  }
-  return to;
-}
-
   const bool sized =
       head.parts >= 1 && head.parts <= query_parts_max && lines <= room && head.definition_size <= room - lines;
   if (!sized) return std::nullopt;
@@ -282,6 +305,11 @@ segment query_space::obtain(std::atomic<std::uint64_t>& claim, std::uint64_t own
   const std::uint64_t size = format::query_segment_sizes[size_class];
   auto& first_free = anchor().free[size_class];
   if (const auto [at, next] = first_of_free(size_class); at != null_link && has_blocks(at, size)) {
+    if (lock_->clears_segments) {
+      std::byte* const content = pool_->at(at + sizeof(format::segment_header));
+      std::memset(content, 0, capacity_of(size_class));
+      pool_->persist().flush(content, capacity_of(size_class));
+    }
     step(claim, at);
     step(first_free, next);
     return give_header(at, size, owner);
@@ -414,9 +442,7 @@ link query_space::add(const new_query& what) {
   const std::array<std::uint64_t, 2> id{word(), word()};
   const segment made = obtain(anchor().claim, id[0], *size_class, 0);
   auto& head = head_at(made.offset);
-  std::memset(static_cast<void*>(&head), 0, bytes);
-  head.id[0] = id[0];
-  head.id[1] = id[1];
+  clear_head(made.offset, id, bytes);
   head.parts = what.parts;
   head.definition_size = static_cast<std::uint32_t>(definition.size());
   std::memcpy(definition_bytes(head).data(), definition.data(), definition.size());
@@ -482,16 +508,20 @@ void query_space::take_off_list(link head) const {
   pool_->persist().persist(word, sizeof *word);
 }
 
-void query_space::drop(link head) {
-  const recovering_lock lock = hold();
-  const auto all = heads([](link, const std::string&) {});
-  if (std::ranges::find(all, head) == all.end()) return;  // another process or thread has freed it
-  if (read(head_at(head).state) != static_cast<std::uint64_t>(format::query_phase::dropped)) return;  // used again
-  free_all_of(head);
+bool query_space::free_dropped(const std::function<bool(link head)>& is_used) {
+  bool is_one_left = false;
+  for (const link head : heads([](link, const std::string&) {})) {
+    if (read(head_at(head).state) != static_cast<std::uint64_t>(format::query_phase::dropped)) continue;
+    if (is_used(head)) {
+      is_one_left = true;
+    } else {
+      free_all_of(head);
+    }
+  }
+  return !is_one_left;
 }
 
 void query_space::clear_free_space() {
-  const recovering_lock lock = hold();
   for (unsigned c = 0; c < format::query_size_classes; ++c) {
     for (link at = first_of_free(c).first; at != null_link; at = next_of(at)) {
       pool_->of(at).clear_content(pool_->segment_at(at));

@@ -3,14 +3,16 @@
 //   query_space space(pools, lock);
 //   link head = space.add(bytes, [&](format::query_head& made) { ...fill...; });    // durable when it returns
 //   segment more = space.take(head, 0, thread);                                     // for chunks of this query
-//   space.drop(head);                                                               // its segments are free
+//   const recovering_lock lock = space.hold();
+//   space.free_dropped(is_used);                                   // segments of queries that were dropped are free
 //
 // The anchor leads to the newest query's head segment, each head to the one before it. Each head leads, by size class,
 // to the query's newest segment, and each segment's header to the one before; the head segment itself is the last of
 // its list. Free segments are in one list for each size class.
 //
-// Threads: add(), take(), drop() and unfinished steps from any thread of any process that shares the store: they hold
-//   the lock. heads() may run beside them. rebuild() runs alone.
+// Threads: add(), take() and unfinished steps from any thread of any process that shares the store: they hold the lock;
+//   who calls free_dropped() or clear_free_space() holds it. heads() may run beside them: a list that changes meanwhile
+//   may be told as damaged, or end too early. rebuild() runs alone.
 // Errors: errc::no_space leaves everything as it was. Words that fail their check are errc::damaged.
 // Invariants:
 //   Q1. On media that are flushed by lines, each step below is durable before the next begins. So after a crash at most
@@ -23,6 +25,7 @@
 //       part. The header is written before that end moves.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <span>
@@ -30,9 +33,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/locks/process_lock.hpp"
 #include "pool/pool_set.hpp"
 #include "pool/query/query_format.hpp"
+#include "pool/query/query_lock.hpp"
 
 namespace icecore {
 
@@ -48,7 +51,7 @@ struct new_query {
 
 class query_space {
  public:
-  query_space(pool_set& in, process_lock& lock) noexcept : pool_(&in), lock_(&lock) {}
+  query_space(pool_set& in, query_lock& lock) noexcept : pool_(&in), lock_(&lock) {}
 
   // ---- Reading ----
   /// Whether the store ever kept a query.
@@ -69,24 +72,25 @@ class query_space {
   [[nodiscard]] static constexpr std::uint64_t head_capacity() noexcept {
     return capacity_of(format::query_size_classes - 1);
   }
-  [[nodiscard]] pool_set& pools() const noexcept { return *pool_; }
-
-  // ---- Changing ----
   /// Bytes of segments of queries, word by word, since others may change some meanwhile. What lies in a hole is zero,
   /// and not read: see pool::next_data().
   [[nodiscard]] std::vector<std::byte> copied(link from, link end) const;
+  [[nodiscard]] pool_set& pools() const noexcept { return *pool_; }
+
+  // ---- Changing ----
   /// A new query, feed or hold, with an id of its own. Durable when it returns. errc::query_exists if one of its kind
   /// has its name, in whatever process it was made.
   link add(const new_query& what);
   /// A segment of a size class for the query's chunks; `near` chooses the file. Its old content, if it had one, is
   /// still there, and fails every checksum: its reuse count is a new one.
   [[nodiscard]] segment take(link head, unsigned size_class, unsigned near);
-  /// Takes a query whose phase is `dropped` off the list and frees its segments. No reader may use them any more. Does
-  /// nothing if it was freed already.
-  void drop(link head);
-  /// Leaves zeros in the free segments, durably: what dropped queries held is in no file then. Nobody reads a query
-  /// that was dropped.
+  /// Takes queries whose phase is `dropped` off the list and frees their segments, but for those that are used: nobody
+  /// reads or writes in the others. Returns whether none is left. Call it under hold().
+  bool free_dropped(const std::function<bool(link head)>& is_used);
+  /// Leaves zeros in the free segments, durably: what dropped queries held is in no file then. Call it under hold().
   void clear_free_space();
+  /// From now on, or no longer: see query_lock. Call it under hold().
+  void clear_what_is_used_again(bool whether) noexcept { lock_->clears_segments = whether; }
   /// The same with what lies behind the definition of a hold: its segment may have been one of a query before. One that
   /// is damaged keeps what says that it is a hold.
   void clear_behind_definition(link hold);
@@ -101,7 +105,7 @@ class query_space {
 
   /// The lock that processes share, for changes of heads. What a killed holder left half done is completed first.
   [[nodiscard]] recovering_lock hold() {
-    return {*lock_, [this] { finish_claims(); }};
+    return {lock_->lock, [this] { finish_claims(); }};
   }
 
   // ---- Words ----
@@ -113,6 +117,9 @@ class query_space {
   void write_link(std::atomic<std::uint64_t>& word, link l) const noexcept;
   /// The first half of the id of the query that took a segment. No checksum covers it: see rebuild().
   [[nodiscard]] std::uint64_t owner_of(link segment_at) const noexcept;
+  /// Which query it is that has its head here: places are used again. Where the state was found by read() before, it is
+  /// that query's, or one's that came later.
+  [[nodiscard]] std::array<std::uint64_t, 2> id_at(link head) const noexcept;
   /// Where a structure of the pool lies.
   [[nodiscard]] link place_of(const void* at) const noexcept;
 
@@ -135,6 +142,8 @@ class query_space {
   [[nodiscard]] unsigned class_at(link segment_at) const;
   [[nodiscard]] segment obtain(std::atomic<std::uint64_t>& claim, std::uint64_t owner, unsigned size_class,
                                std::uint16_t in) const;
+  [[nodiscard]] bool has_blocks(link at, std::uint64_t size) const;
+  void clear_head(link at, std::array<std::uint64_t, 2> id, std::uint64_t bytes) const noexcept;
   [[nodiscard]] segment give_header(link at, std::uint64_t size, std::uint64_t owner) const;
   [[nodiscard]] std::pair<link, link> first_of_free(unsigned size_class) const;
   void finish_claims() const;
@@ -142,12 +151,11 @@ class query_space {
   [[nodiscard]] bool is_partly_freed(link head) const;
   void free_all_of(link head) const;
   void free_segments(const format::query_head& of) const;
-  [[nodiscard]] bool has_blocks(link at, std::uint64_t size) const;
   void take_off_list(link head) const;
   [[nodiscard]] link user_of(const segment& in, std::span<const link> queries) const;
 
   pool_set* pool_;
-  process_lock* lock_;
+  query_lock* lock_;
 };
 
 /// What begins the definitions of all layouts.

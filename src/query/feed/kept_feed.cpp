@@ -31,11 +31,8 @@ feed_position position_of(const feed_places::place& place) {
 
 }  // namespace
 
-kept_feed::kept_feed(query_catalog& in, link head, feed_definition what)
-    : in_(&in),
-      head_(head),
-      id_{in.space().head_at(head).id[0], in.space().head_at(head).id[1]},
-      what_(std::move(what)) {}
+kept_feed::kept_feed(query_catalog& in, link head, std::array<std::uint64_t, 2> id, feed_definition what)
+    : in_(&in), head_(head), id_(id), what_(std::move(what)) {}
 
 // ---- Finding and making ----
 
@@ -49,12 +46,13 @@ std::unique_ptr<kept_feed> kept_feed::read(query_catalog& in, link at) {
   if (feed_places::size_of(definition->size(), what.snapshot) > room) {
     raise(errc::damaged, "{}: the feed's segment is too small", where);
   }
-  return std::make_unique<kept_feed>(in, at, std::move(what));
+  return std::make_unique<kept_feed>(in, at, space.id_at(at), std::move(what));
 }
 
 std::vector<std::unique_ptr<kept_feed>> kept_feed::all(const store_core& core) {
   query_catalog& in = query_catalog::of(core);
   const std::scoped_lock mine(in.mutex());
+  const auto unchanged = in.unchanged_list();
   std::vector<std::unique_ptr<kept_feed>> found;
   for (const link at : in.space().heads([](link, const std::string&) {})) {
     const auto state = in.space().read(in.space().head_at(at).state);
@@ -72,6 +70,7 @@ std::vector<std::unique_ptr<kept_feed>> kept_feed::all(const store_core& core) {
 std::unique_ptr<kept_feed> kept_feed::find(const store_core& core, std::string_view name) {
   query_catalog& in = query_catalog::of(core);
   const std::scoped_lock mine(in.mutex());
+  const auto unchanged = in.unchanged_list();
   std::string damage;
   for (const link at : in.space().heads([&](link, std::string what) { damage = std::move(what); })) {
     const auto state = in.space().read(in.space().head_at(at).state);
@@ -96,20 +95,22 @@ std::unique_ptr<kept_feed> kept_feed::make(const store_core& core, const feed_de
   query_space& space = in.space();
   if (find(core, what.name) != nullptr) raise(errc::query_exists, "a feed is named '{}' already", what.name);
   const std::vector<std::byte> bytes = what.encoded();
-  const link at =
-      space.add({.parts = feed_places::count,
-                 .definition = bytes,
-                 .bytes_behind = feed_places::behind_definition(bytes.size(), what.snapshot),
-                 .complete = [&](link head) { feed_places(space, head).store(0, 1, line_of(place), place.key); }});
+  std::array<std::uint64_t, 2> id{};
+  const link at = space.add({.parts = feed_places::count,
+                             .definition = bytes,
+                             .bytes_behind = feed_places::behind_definition(bytes.size(), what.snapshot),
+                             .complete = [&](link head) {
+                               id = space.id_at(head);
+                               feed_places(space, head).store(0, 1, line_of(place), place.key);
+                             }});
   try {
     // behind the feed, as query_catalog::add()
     if (!place.beyond_lost) in.store().hold()->check_none_expired(place.needs(), version_max);
   } catch (...) {
-    in.set_phase(at, query_phase::dropped);
-    in.free_dropped();
+    in.take_back(at, id);
     throw;
   }
-  return std::make_unique<kept_feed>(in, at, what);
+  return std::make_unique<kept_feed>(in, at, id, what);
 }
 
 // ---- Places ----
@@ -146,9 +147,8 @@ void kept_feed::acknowledge(feed_position place, const std::function<bool()>& co
 // ---- Dropping ----
 
 void kept_feed::require_there() const {
-  const auto& now = head();
-  const bool same = now.id[0] == id_[0] && now.id[1] == id_[1];
-  if (same && in_->space().read(now.state) != static_cast<std::uint64_t>(query_phase::dropped)) return;
+  const bool is_dropped = in_->space().read(head().state) == static_cast<std::uint64_t>(query_phase::dropped);
+  if (!is_dropped && in_->space().id_at(head_) == id_) return;
   raise(errc::no_such_query, "feed '{}' was dropped", what_.name);
 }
 

@@ -35,7 +35,7 @@ class [[gnu::visibility("hidden")]] kept_feed {
   /// All that can be read, oldest first.
   [[nodiscard]] static std::vector<std::unique_ptr<kept_feed>> all(const store_core& core);
 
-  kept_feed(query_catalog& in, link head, feed_definition what);
+  kept_feed(query_catalog& in, link head, std::array<std::uint64_t, 2> id, feed_definition what);
 
   [[nodiscard]] const feed_definition& definition() const noexcept { return what_; }
   /// Durable when it returns, unless the store was opened for reading.

@@ -1,7 +1,5 @@
 #include "query/kept/catalog.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/raise.hpp"
@@ -12,7 +10,10 @@ namespace icecore::detail {
 
 /// A drop that a crash cut off goes on. Queries of versions that are lost are gone as a whole.
 query_catalog::query_catalog(const store_core& core)
-    : store_(&core.opened()), space_(*store_->pool, store_->shared->queries), is_beside_writer_(core.beside_writer()) {
+    : store_(&core.opened()),
+      users_(*store_),
+      space_(*store_->pool, store_->shared->queries),
+      is_beside_writer_(core.beside_writer()) {
   if (core.read_only()) return;
   space_.finish();
   for (const link head : space_.heads([](link, const std::string&) {})) {
@@ -83,7 +84,7 @@ std::string nearest(std::string_view name, const std::map<link, std::shared_ptr<
 
 }  // namespace
 
-/// Reads a head and its definition. Throws errc::damaged.
+/// Reads a head and its definition, under the lock where others may change it. Throws errc::damaged.
 std::shared_ptr<kept_query> query_catalog::read(link at) {
   const std::string where =
       store_->pool->origin(at) + ": damaged at byte " + std::to_string(link_offset(at)) + " (query)";
@@ -92,7 +93,7 @@ std::shared_ptr<kept_query> query_catalog::read(link at) {
   query_definition what = query_definition::decoded(*definition, where);
   if (what.parts() != space_.head_at(at).parts)
     raise(errc::damaged, "{}: the query's definition has another number of parts", where);
-  auto found = std::make_shared<kept_query>(*this, at, std::move(what), std::nullopt);
+  auto found = std::make_shared<kept_query>(*this, at, space_.id_at(at), std::move(what), std::nullopt);
   settle(*found);
   return found;
 }
@@ -102,9 +103,8 @@ std::shared_ptr<kept_query> query_catalog::read(link at) {
 void query_catalog::settle(kept_query& q) {
   if (is_beside_writer_) return;  // who writes the store does so
   const link at = q.head_place();
-  const recovering_lock shared = space_.hold();
   const std::uint64_t pid = runner_pid(space_.head_at(at));
-  if (pid != 0 && pid != own_pid()) return;  // this process does not run it: it did not know it
+  if (pid != 0 && pid != query_users::own_pid()) return;  // this process does not run it: it did not know it
   for (std::size_t p = 0; p < q.definition().parts(); ++p) {
     const auto number = static_cast<std::uint16_t>(p);
     auto& complete = part_line(space_, at, number).complete;
@@ -138,14 +138,14 @@ std::vector<link> query_catalog::all_heads() {
 /// Reads what other processes, or earlier sessions, have added; forgets what they dropped.
 void query_catalog::refresh() {
   free_dropped();
+  const auto unchanged = unchanged_list();
   std::map<link, std::shared_ptr<kept_query>> now;
   for (const link at : all_heads()) {
     const auto& head = space_.head_at(at);
     if (space_.read(head.state) == static_cast<std::uint64_t>(query_phase::dropped)) continue;
     if (is_of_lost_version(at)) continue;
     if (const auto known = known_.find(at); known != known_.end()) {
-      const auto& id = known->second->id;
-      if (id[0] == head.id[0] && id[1] == head.id[1]) {
+      if (known->second->id == space_.id_at(at)) {
         now.insert(*known);
         continue;
       }
@@ -189,28 +189,35 @@ std::shared_ptr<kept_query> query_catalog::add(const query_definition& what, std
   const std::scoped_lock mine(mutex_);
   refresh();
   const std::vector<std::byte> bytes = what.encoded();
-  const link at = space_.add({static_cast<std::uint32_t>(what.parts()), bytes, store_->hold()->keys_at_most()});
+  std::array<std::uint64_t, 2> id{};
+  const link at = space_.add({.parts = static_cast<std::uint32_t>(what.parts()),
+                              .definition = bytes,
+                              .keys_expected = store_->hold()->keys_at_most(),
+                              .complete = [&](link head) { id = space_.id_at(head); }});
   try {
     // Behind the query: a compaction that decided before it was there has made the version expire by now, or will see
     // it.
     store_->hold()->check_readable(what.at);
-    auto made = std::make_shared<kept_query>(*this, at, what, std::move(where));
+    auto made = std::make_shared<kept_query>(*this, at, id, what, std::move(where));
     known_[at] = made;
     return made;
   } catch (...) {  // or no memory: whoever is told so may start it again
-    set_phase(at, query_phase::dropped);
-    free_dropped();
+    take_back(at, id);
     throw;
   }
 }
 
-query_readers::alive_function query_catalog::living() const {
-  return [this](unsigned process) { return process == store_->writers->process() || store_->memory->is_held(process); };
+void query_catalog::take_back(link head, std::array<std::uint64_t, 2> id) {
+  {
+    const recovering_lock shared = space_.hold();
+    if (space_.id_at(head) == id) set_phase(head, query_phase::dropped);
+  }
+  free_dropped();
 }
 
 void query_catalog::begin_reading() {
   const recovering_lock shared = space_.hold();
-  readers_->begin(store_->shared->readers.counter_of(store_->writers->process(), living()));
+  readers_->begin(users_.own_ranges());
 }
 
 void query_catalog::free_dropped() noexcept {
@@ -219,17 +226,14 @@ void query_catalog::free_dropped() noexcept {
     return space_.read(space_.head_at(head).state) == static_cast<std::uint64_t>(query_phase::dropped);
   };
   try {
-    std::vector<link> dropped = space_.heads([](link, const std::string&) {});
-    std::erase_if(dropped, [&](link head) { return !is_dropped(head); });
-    if (dropped.empty()) return;
+    if (std::ranges::none_of(space_.heads([](link, const std::string&) {}), is_dropped)) return;
+    // No more are dropped meanwhile.
+    const recovering_lock shared = space_.hold();
     // A reader beside this process locks, and then looks which queries are dropped; that they are was stored before
     // this. So one of the two sees the other.
     if (store_->pool->file().is_observed()) return;
-    {
-      const recovering_lock shared = space_.hold();
-      if (!store_->shared->readers.nobody_reads(living())) return;
-    }
-    for (const link head : dropped) space_.drop(head);
+    if (!users_.nobody_reads()) return;
+    space_.free_dropped([this](link head) { return users_.is_run(head, space_.read(space_.head_at(head).runner)); });
   } catch (const std::exception&) {  // damaged, poisoned, or no memory: the next call tries again
   }
 }
@@ -243,43 +247,26 @@ void query_catalog::require_changeable() const {
 
 // ---- Runners ----
 
-namespace {
-
-constexpr unsigned epoch_shift = 22;
-constexpr unsigned process_shift = 32;
-constexpr std::uint64_t pid_mask = (std::uint64_t{1} << epoch_shift) - 1;
-constexpr std::uint64_t epoch_mask = (std::uint64_t{1} << (process_shift - epoch_shift)) - 1;
-
-}  // namespace
-
-std::uint64_t query_catalog::own_pid() noexcept { return static_cast<std::uint64_t>(::getpid()) & pid_mask; }
-
-std::uint64_t query_catalog::own_runner_word() const noexcept {
-  return std::uint64_t{store_->writers->process()} << process_shift |
-         (store_->shared->epoch & epoch_mask) << epoch_shift | own_pid();
-}
-
 std::uint64_t query_catalog::runner_pid(const format::query_head& head) const noexcept {
   const auto word = space_.read(head.runner);
+  if (!is_beside_writer_) return users_.pid_of(word);
   if (!word || *word == 0) return 0;
-  if (is_beside_writer_) return is_of_earlier_opening(*word) ? 0 : *word & pid_mask;
-  const std::uint64_t mine = own_runner_word();
-  const auto process = static_cast<unsigned>(*word >> process_shift);
-  if (is_of_earlier_opening(*word)) return 0;
-  if (*word == mine) return mine & pid_mask;
-  return process != store_->writers->process() && store_->memory->is_held(process) ? *word & pid_mask : 0;
+  return is_of_earlier_opening(*word) ? 0 : *word & query_users::pid_mask;
 }
+
+bool query_catalog::is_run_here(const kept_query& q) const noexcept { return store_->runs.has(q.head_place()); }
 
 /// Beside a writer it is known who has the store open, but not which of the processes that are attached to it live.
 bool query_catalog::is_of_earlier_opening(std::uint64_t runner) const noexcept {
   if (is_beside_writer_) {
     const auto root = newest_root(store_->pool->first().base());
     if (!root || root->state != format::root_state::open) return true;
-    const std::uint64_t epoch = runner >> epoch_shift & epoch_mask;  // 0: nobody is attached
-    if (epoch != 0) return epoch != (root->epoch & epoch_mask);
-    return (runner & pid_mask) != (store_->pool->live().writer_pid & pid_mask);
+    // 0: nobody is attached
+    const std::uint64_t epoch = runner >> query_users::epoch_shift & query_users::epoch_mask;
+    if (epoch != 0) return epoch != (root->epoch & query_users::epoch_mask);
+    return (runner & query_users::pid_mask) != (store_->pool->live().writer_pid & query_users::pid_mask);
   }
-  return ((runner ^ own_runner_word()) >> epoch_shift & epoch_mask) != 0;
+  return users_.is_of_earlier_opening(runner);
 }
 
 bool query_catalog::runs_have_ended(const kept_query& q) const {
@@ -287,26 +274,24 @@ bool query_catalog::runs_have_ended(const kept_query& q) const {
   if (!word || *word == 0) return true;
   if (is_of_earlier_opening(*word)) return true;
   if (is_beside_writer_) return false;
-  return *word == own_runner_word() &&
-         !q.running_here.load(std::memory_order_acquire);  // acquire: what the run did happened before
+  return *word == users_.own_word() && !is_run_here(q);
 }
 
 bool query_catalog::begin_run(kept_query& q) {
   const std::scoped_lock mine(mutex_);
   auto& head = space_.head_at(q.head_place());
   const recovering_lock shared = space_.hold();
-  if (q.running_here) {
+  q.require_there();
+  if (is_run_here(q)) {
     raise(errc::query_busy, "query '{}' runs already, in another thread of this process", q.definition().name);
   }
   const std::uint64_t pid = runner_pid(head);
-  if (pid != 0 && pid != own_pid()) {
+  if (pid != 0 && pid != query_users::own_pid()) {
     raise(errc::query_busy, "query '{}' runs already, in process {}", q.definition().name, pid);
   }
   switch (q.phase()) {
     case query_phase::cancelled:
       raise(errc::invalid_argument, "query '{}' was cancelled; start another one", q.definition().name);
-    case query_phase::dropped:
-      raise(errc::no_such_query, "query '{}' was dropped", q.definition().name);
     case query_phase::finished:
       // Another run finished it since the caller looked. It must not be opened again: somebody may have been told, and
       // the word for `open` might reach the device before a power cut. Who finished it may have been killed before that
@@ -317,17 +302,19 @@ bool query_catalog::begin_run(kept_query& q) {
     default:
       break;
   }
-  space_.write(head.runner, own_runner_word());
+  store_->runs.add(q.head_place());
+  space_.write(head.runner, users_.own_word());
   space_.write(head.state, static_cast<std::uint64_t>(query_phase::open));
   space_.write(head.runs, space_.read(head.runs).value_or(0) + 1);
-  q.running_here = true;
   return true;
 }
 
+/// The last store of a run into its query: behind it the space may be used again, if it was dropped. Another run in
+/// this process begins behind the mutex.
 void query_catalog::end_run(kept_query& q) noexcept {
   const std::scoped_lock mine(mutex_);
-  q.running_here = false;
   space_.write(space_.head_at(q.head_place()).runner, 0);
+  store_->runs.remove(q.head_place());
 }
 
 void query_catalog::set_phase(link head, query_phase to) {

@@ -3,26 +3,30 @@
 //   query_catalog& all = query_catalog::of(core);
 //   std::shared_ptr<kept_query> q = all.find("audit");
 //
-// A runner is named by a word in the query's head: process number << 32 | epoch of the store << 22 | pid, each cut to
-// its bits. It counts while that process lives and the store is in that epoch, so a killed process's query can be taken
-// over at once.
+// Who runs a query is named by a word in its head: store/sharing/query_users.hpp.
 //
 // Threads: any. The state that processes share is changed under shared_state::queries, which survives a killed holder.
+//   Another process, or a compaction (store/packed/retention/forgetting.hpp), may drop any query at any time, and its
+//   place is used again; so who changes a query looks under that lock whether it still is there.
 // Errors: damage in a query makes that query unusable, and nothing else: it is reported when the query is asked for.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pool/query/query_space.hpp"
 #include "query/kept/readers.hpp"
 #include "query/media/definition.hpp"
 #include "store/core.hpp"
+#include "store/sharing/query_users.hpp"
 
 namespace icecore::detail {
 
@@ -52,6 +56,12 @@ class query_catalog final : public store_companion {
   /// errc::read_only in a store opened for reading.
   void require_changeable() const;
 
+  /// While it lives, the list of queries is followed to its end: nobody changes it, unless this process reads beside
+  /// the writer.
+  [[nodiscard]] std::optional<recovering_lock> unchanged_list() {
+    return store_->reads_only() ? std::nullopt : std::optional<recovering_lock>(std::in_place, space_.hold());
+  }
+
   [[nodiscard]] query_space& space() noexcept { return space_; }
   [[nodiscard]] opened_store& store() const noexcept { return *store_; }
 
@@ -59,13 +69,16 @@ class query_catalog final : public store_companion {
   /// Makes this process the runner, or throws errc::query_busy. False: the query is finished, durably, and not run.
   [[nodiscard]] bool begin_run(kept_query& q);
   void end_run(kept_query& q) noexcept;
-  [[nodiscard]] static std::uint64_t own_pid() noexcept;
   /// The pid of the living runner; 0 if there is none.
   [[nodiscard]] std::uint64_t runner_pid(const format::query_head& head) const noexcept;
   /// Whether each run of this opening has come to end_run(), and so has made durable what it did to the phase.
   [[nodiscard]] bool runs_have_ended(const kept_query& q) const;
-  /// Changes the phase durably.
+  /// Whether a thread of this process has begun a run that has not ended.
+  [[nodiscard]] bool is_run_here(const kept_query& q) const noexcept;
+  /// Changes the phase durably. Under the lock.
   void set_phase(link head, query_phase to);
+  /// Drops what was added under this id, unless somebody else did so.
+  void take_back(link head, std::array<std::uint64_t, 2> id);
   [[nodiscard]] std::recursive_mutex& mutex() noexcept { return mutex_; }
 
  private:
@@ -76,10 +89,9 @@ class query_catalog final : public store_companion {
   [[nodiscard]] bool is_of_lost_version(link head) const noexcept;
   void refresh();
   [[nodiscard]] std::vector<link> all_heads();
-  [[nodiscard]] query_readers::alive_function living() const;
-  [[nodiscard]] std::uint64_t own_runner_word() const noexcept;
 
   opened_store* store_;
+  query_users users_;
   query_space space_;
   bool is_beside_writer_;
   std::recursive_mutex mutex_;  // of what this process knows; taken before the lock that processes share

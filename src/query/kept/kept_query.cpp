@@ -6,13 +6,9 @@
 
 namespace icecore::detail {
 
-kept_query::kept_query(query_catalog& in, link head, query_definition what, std::optional<filter> where)
-    : id{in.space().head_at(head).id[0], in.space().head_at(head).id[1]},
-      in_(&in),
-      readers_(in.readers()),
-      head_(head),
-      what_(std::move(what)),
-      where_(std::move(where)) {
+kept_query::kept_query(query_catalog& in, link head, std::array<std::uint64_t, 2> of_head, query_definition what,
+                       std::optional<filter> where)
+    : id(of_head), in_(&in), readers_(in.readers()), head_(head), what_(std::move(what)), where_(std::move(where)) {
   if (!what_.select.empty()) select_ = projection::from_stored(what_.select);
   if (!what_.totals.empty()) totals_ = aggregation::from_stored(what_.totals);
 }
@@ -24,9 +20,12 @@ filter kept_query::where(const function_resolver& resolve) {
 }
 
 void kept_query::require_there() const {
-  // relaxed: a flag; the mutex of the catalog orders what matters. Another process may have dropped it.
+  // Another process, or a compaction, may have dropped it, and its place may be another one's. The state is read first:
+  // query_space::clear_head().
   const auto word = in_->space().read(head().state);
-  const bool elsewhere = word && *word == static_cast<std::uint64_t>(query_phase::dropped);
+  const bool elsewhere =
+      (word && *word == static_cast<std::uint64_t>(query_phase::dropped)) || in_->space().id_at(head_) != id;
+  // relaxed: a flag; the mutex of the catalog orders what matters
   if (!dropped.load(std::memory_order_relaxed) && !elsewhere) return;
   raise(errc::no_such_query, "query '{}' was dropped", what_.name);
 }
@@ -45,7 +44,7 @@ query_phase kept_query::phase() const {
 /// this opening goes on, looked at after the phase: else somebody could be told what a power cut takes back. A run that
 /// was killed in between leaves it paused, until the next run() makes it durable. What runs of earlier openings left is
 /// told: query_catalog's constructor made it durable, unless the store was opened for reading.
-query_state kept_query::state() const {
+query_state kept_query::state_now() const {
   switch (phase()) {
     case query_phase::finished:
       if (in_->runs_have_ended(*this)) return query_state::finished;
@@ -56,9 +55,14 @@ query_state kept_query::state() const {
       break;
   }
   const std::uint64_t pid = in_->runner_pid(head());
-  const bool elsewhere = pid != 0 && pid != in_->own_pid();
-  if (running_here.load(std::memory_order_relaxed) || elsewhere) return query_state::running;  // relaxed: a report
+  const bool elsewhere = pid != 0 && pid != query_users::own_pid();
+  if (in_->is_run_here(*this) || elsewhere) return query_state::running;
   return in_->space().read(head().runs).value_or(0) == 0 ? query_state::ready : query_state::paused;
+}
+
+query_state kept_query::state() const {
+  const range reading(*this);
+  return state_now();
 }
 
 kept_query::part_rows kept_query::rows_of(std::size_t part) const {
@@ -81,6 +85,7 @@ kept_query::part_rows kept_query::final_rows() const {
 
 std::vector<fold_state> kept_query::totals() const {
   if (!totals_) return {};
+  const range reading(*this);
   std::vector<fold_state> all = totals_->begin();
   bool complete = true;
   for (std::size_t p = 0; p < what_.parts() && complete; ++p) {
@@ -92,10 +97,10 @@ std::vector<fold_state> kept_query::totals() const {
 }
 
 query_progress kept_query::progress() const {
-  require_there();
+  const range reading(*this);
   query_progress p{};
   const query_space& space = in_->space();
-  p.state = state();
+  p.state = state_now();
   p.expected = space.read(head().keys_expected).value_or(0);
   p.runs = space.read(head().runs).value_or(0);
   p.worked = std::chrono::microseconds(space.read(head().worked_us).value_or(0));
@@ -116,15 +121,15 @@ query_progress kept_query::progress() const {
 }
 
 void kept_query::pause() {
-  require_there();
   const recovering_lock shared = in_->space().hold();
-  if (phase() == query_phase::open && state() == query_state::running) in_->set_phase(head_, query_phase::pausing);
+  require_there();
+  if (phase() == query_phase::open && state_now() == query_state::running) in_->set_phase(head_, query_phase::pausing);
 }
 
 void kept_query::cancel() {
-  require_there();
   in_->require_changeable();
   const recovering_lock shared = in_->space().hold();
+  require_there();
   if (phase() != query_phase::finished) in_->set_phase(head_, query_phase::cancelled);
 }
 
@@ -132,9 +137,9 @@ void kept_query::cancel() {
 void kept_query::drop() {
   in_->require_changeable();
   const std::scoped_lock mine(in_->mutex());
-  require_there();
   {
     const recovering_lock shared = in_->space().hold();
+    require_there();
     require_stopped();
     in_->set_phase(head_, query_phase::dropped);
   }
@@ -145,8 +150,8 @@ void kept_query::drop() {
 /// Under the lock that processes share. A run that has just finished its query still uses it.
 void kept_query::require_stopped() const {
   const std::uint64_t pid = in_->runner_pid(head());
-  const bool elsewhere = pid != 0 && pid != in_->own_pid();
-  if (!running_here.load(std::memory_order_relaxed) && !elsewhere) return;  // relaxed: see state()
+  const bool elsewhere = pid != 0 && pid != query_users::own_pid();
+  if (!in_->is_run_here(*this) && !elsewhere) return;
   raise(errc::query_busy, "query '{}' runs in process {}; pause or cancel it first", what_.name,
         in_->runner_pid(head()));
 }
@@ -160,7 +165,7 @@ query_failure failure_of(chunk_note note) {
 }  // namespace
 
 std::optional<query_failure> kept_query::failure() const {
-  require_there();
+  const range reading(*this);
   const chunk_source own = chunks();
   for (std::size_t p = 0; p < what_.parts(); ++p) {
     const auto number = static_cast<std::uint16_t>(p);
@@ -172,7 +177,7 @@ std::optional<query_failure> kept_query::failure() const {
 }
 
 std::vector<query_failure> kept_query::skipped() const {
-  require_there();
+  const range reading(*this);
   const chunk_source own = chunks();
   std::vector<query_failure> all;
   for (std::size_t p = 0; p < what_.parts(); ++p) {
@@ -202,8 +207,8 @@ void kept_query::rebind(const function_resolver& resolve) {
     return given;
   });
   const std::scoped_lock mine(in_->mutex());
-  require_there();
   const recovering_lock shared = in_->space().hold();
+  require_there();
   require_stopped();
   if (others) {
     in_->space().write(head().rebound, 1);
@@ -218,12 +223,12 @@ void kept_query::rebind(const function_resolver& resolve) {
 void kept_query::restart_part(std::size_t part) {
   in_->require_changeable();
   const std::scoped_lock mine(in_->mutex());
-  require_there();
   if (part >= what_.parts()) {
     raise(errc::invalid_argument, "query '{}' has {} parts, from 0 on; there is no part {}", what_.name, what_.parts(),
           part);
   }
   const recovering_lock shared = in_->space().hold();
+  require_there();
   require_stopped();
   if (phase() == query_phase::cancelled) {
     raise(errc::invalid_argument, "query '{}' was cancelled; start another one", what_.name);
@@ -236,7 +241,7 @@ void kept_query::restart_part(std::size_t part) {
   }
 }
 
-void kept_query::begin_reading() {
+void kept_query::begin_reading() const {
   const std::scoped_lock mine(in_->mutex());
   in_->begin_reading();
   try {
@@ -248,8 +253,8 @@ void kept_query::begin_reading() {
 }
 
 void kept_query::acknowledge(std::uint64_t row) {
-  require_there();
   in_->require_changeable();
+  const range reading(*this);
   if (row > final_rows().rows) {
     raise(errc::invalid_argument, "row {} of query '{}' cannot be acknowledged: it has {} rows that are final", row,
           what_.name, final_rows().rows);
@@ -260,8 +265,13 @@ void kept_query::acknowledge(std::uint64_t row) {
 }
 
 std::uint64_t kept_query::acknowledged() const {
-  require_there();
+  const range reading(*this);
   return in_->space().read(head().acknowledged).value_or(0);
+}
+
+bool kept_query::rebound() const {
+  const range reading(*this);
+  return in_->space().read(head().rebound).value_or(1) != 0;
 }
 
 }  // namespace icecore::detail

@@ -18,7 +18,8 @@ namespace icecore::detail {
 
 class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_this<kept_query> {
  public:
-  kept_query(query_catalog& in, link head, query_definition what, std::optional<filter> where);
+  kept_query(query_catalog& in, link head, std::array<std::uint64_t, 2> id, query_definition what,
+             std::optional<filter> where);
 
   [[nodiscard]] const query_definition& definition() const noexcept { return what_; }
   /// The filter. errc::unknown_function if it calls a function that `resolve` and earlier callers do not know.
@@ -31,16 +32,29 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
   /// Totals over the rows whose numbers are final (R5); empty if it keeps none. errc::damaged.
   [[nodiscard]] std::vector<fold_state> totals() const;
   [[nodiscard]] link head_place() const noexcept { return head_; }
-  /// errc::no_such_query once it was dropped.
+  /// errc::no_such_query once it was dropped. It may be so right behind this call, but not while the lock that
+  /// processes share is held; nor is its space used again while a range over its rows is there.
   void require_there() const;
   [[nodiscard]] query_catalog& catalog() const noexcept { return *in_; }
 
   [[nodiscard]] query_state state() const;
+  /// The same of a query that is there.
+  [[nodiscard]] query_state state_now() const;
   [[nodiscard]] query_phase phase() const;
   [[nodiscard]] query_progress progress() const;
   /// A range over its rows begins and ends: no query that was dropped is freed meanwhile.
-  void begin_reading();
-  void end_reading() noexcept { readers_->end(); }
+  void begin_reading() const;
+  void end_reading() const noexcept { readers_->end(); }
+  class range {
+   public:
+    explicit range(const kept_query& of) : of_(&of) { of.begin_reading(); }
+    ~range() { of_->end_reading(); }
+    range(const range&) = delete;
+    range& operator=(const range&) = delete;
+
+   private:
+    const kept_query* of_;
+  };
   /// Asks the runner to stop, or sets the phase of a query that nobody runs.
   void pause();
   void cancel();
@@ -51,8 +65,10 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
   void restart_part(std::size_t part);
   void acknowledge(std::uint64_t row);
   [[nodiscard]] std::uint64_t acknowledged() const;
+  [[nodiscard]] bool rebound() const;
 
-  /// Rows of this part that may be shown, and whether it is complete. errc::damaged.
+  /// Rows of this part that may be shown, and whether it is complete. errc::damaged. Call this, and the two below,
+  /// while a range is there, or a run.
   struct part_rows {
     std::uint64_t rows = 0;
     bool complete = false;
@@ -64,9 +80,7 @@ class [[gnu::visibility("hidden")]] kept_query : public std::enable_shared_from_
   [[nodiscard]] part_rows final_rows() const;
 
   /// Which query of this place it is: places are used again.
-  std::array<std::uint64_t, 2> id{};
-  /// For catalog: whether a thread of this process runs it.
-  std::atomic<bool> running_here{false};
+  const std::array<std::uint64_t, 2> id;
   std::atomic<bool> dropped{false};
 
  private:

@@ -215,10 +215,7 @@ query_progress query::run(const run_options& how) {
 std::optional<query_failure> query::failure() const { return usable().failure(); }
 std::vector<query_failure> query::skipped() const { return usable().skipped(); }
 void query::rebind(const function_resolver& functions) { usable().rebind(functions); }
-bool query::rebound() const {
-  const auto& q = usable();
-  return q.catalog().space().read(q.head().rebound).value_or(1) != 0;
-}
+bool query::rebound() const { return usable().rebound(); }
 std::size_t query::parts() const noexcept { return of_->definition().parts(); }
 void query::restart_part(std::size_t part) { usable().restart_part(part); }
 

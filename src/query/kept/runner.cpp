@@ -134,7 +134,10 @@ void query_run::go() {
   if (q_->final_rows().complete) {
     const recovering_lock shared = q_->catalog().space().hold();
     core_->the_pool().persist().sync();
-    if (q_->phase() != query_phase::cancelled) q_->catalog().set_phase(q_->head_place(), query_phase::finished);
+    const query_phase now = q_->phase();  // cancelled and dropped ones stay so
+    if (now == query_phase::open || now == query_phase::pausing) {
+      q_->catalog().set_phase(q_->head_place(), query_phase::finished);
+    }
   }
   if (failed) std::rethrow_exception(failed);
   report(true);

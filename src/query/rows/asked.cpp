@@ -144,7 +144,7 @@ selected_rows selected_rows::where(const filter& condition) const {
 
 std::uint64_t selected_rows::count(unsigned threads) const {
   auto& q = usable();
-  if (!condition_) return q.final_rows().rows;
+  if (!condition_) return size();
   std::vector<std::uint64_t> counts;
   visit_parts(
       q, &*condition_, threads, [&](std::size_t parts) { counts.resize(parts); },

@@ -37,7 +37,11 @@ std::vector<selected_column> selected_rows::columns() const {
   return all;
 }
 
-std::uint64_t selected_rows::size() const { return usable().final_rows().rows; }
+std::uint64_t selected_rows::size() const {
+  const detail::kept_query& of = usable();
+  const detail::kept_query::range reading(of);
+  return of.final_rows().rows;
+}
 
 namespace {
 

@@ -87,7 +87,7 @@ bool automatic_compaction::is_enough() {
 void automatic_compaction::give_back() {
   const std::unique_lock nobody_compacts(store_->compacting, std::try_to_lock);
   if (!nobody_compacts.owns_lock()) return;
-  if (store_->replaced_space.empty() && store_->replaced_arenas.empty() && store_->forgotten == nullptr) return;
+  if (store_->replaced_space.empty() && store_->replaced_arenas.empty() && store_->forgets == nullptr) return;
   static_cast<void>(store_->give_back_replaced());
 }
 

@@ -107,7 +107,7 @@ class packing_alone final : packing {
     const bool has_none = unused.empty();
     report_.erased = has_none || !give_back(*pools_, std::move(unused)).empty();
     if (report_.erased && !forgotten_.segments().empty()) {
-      report_.erased = !finish_forgetting(forgotten_, *pools_, core_->shared().queries).empty();
+      report_.erased = !forgetting(forgotten_).finish(core_->opened()).empty();
     }
     if (report_.erased) cut_end(next);
   }

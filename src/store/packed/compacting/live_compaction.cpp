@@ -356,11 +356,17 @@ class live_packing final : packing {
     const auto until = std::chrono::steady_clock::now() + (is_shared_ ? of_shared : at_most);
     while (!store_->nobody_looks() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(between);
     if (report_.packed) {
-      store_->forgotten.reset();
+      store_->forgets.reset();
       const bool is_done = !forgotten_.segments().empty() && !is_forgotten_key_written_;
-      if (is_done) store_->forgotten = std::make_unique<forgotten_keys>(forgotten_);
+      if (is_done) store_->forgets = std::make_unique<forgetting>(forgotten_);
     }
-    report_.erased = store_->give_back_replaced() && !is_forgotten_key_written_;
+    bool is_done = store_->give_back_replaced();
+    // for runs of queries that were dropped, which end when they look at the phase the next time
+    while (!is_done && store_->replaced_space.empty() && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(between);
+      is_done = store_->give_back_replaced();
+    }
+    report_.erased = is_done && !is_forgotten_key_written_;
   }
 
   /// Nothing leads to what was made, unless it is in doubt whether a root does.

@@ -131,26 +131,34 @@ bool forgotten_keys::are_in(std::string_view bytes) const {
   return std::ranges::any_of(keys_, holds) || std::ranges::any_of(prefixes_, holds) || prefixes_.contains("");
 }
 
-bool drop_queries_of(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
-  query_space space(pools, lock);
-  std::vector<link> dropped;
-  // Also where no query is kept any more: what was dropped before left its rows in free segments.
+/// Under the lock: no query is made or dropped meanwhile, and the list is whole.
+void forgetting::drop_queries(query_space& space) {
+  pool_set& pools = space.pools();
   for (const link head : space.heads([](link, const std::string&) {})) {
-    const segment in = pools.segment_at(head);
     if (space.is_hold(head)) {
       space.clear_behind_definition(head);
       continue;
     }
-    const std::string_view bytes(reinterpret_cast<const char*>(pools.at(in.first_record())),
-                                 in.size - sizeof(format::segment_header));
-    if (feed_places::is_feed(space, head) && !keys.are_in(bytes)) continue;
+    if (feed_places::is_feed(space, head)) {
+      const segment in = pools.segment_at(head);
+      const std::vector<std::byte> bytes = space.copied(in.first_record(), in.end());
+      if (!keys_.are_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) continue;
+    }
     auto& state = space.head_at(head).state;
     space.write(state, static_cast<std::uint64_t>(format::query_phase::dropped));
     pools.persist().persist(&state, sizeof state);
-    dropped.push_back(head);
   }
-  if (pools.file().is_observed()) return false;  // as query_catalog::free_dropped()
-  for (const link head : dropped) space.drop(head);
+}
+
+/// Under the lock, as query_catalog::free_dropped(). Also where no query was kept any more: what was dropped before
+/// left its rows in free segments. False if some of it is used.
+bool forgetting::clear_queries(query_space& space, const opened_store& in) {
+  if (in.pool->file().is_observed()) return false;
+  const query_users users(in);
+  if (!users.nobody_reads()) return false;
+  const bool are_free =
+      space.free_dropped([&](link head) { return users.is_run(head, space.read(space.head_at(head).runner)); });
+  if (!are_free) return false;
   space.clear_free_space();
   return true;
 }
@@ -168,14 +176,21 @@ void mark_requests(pool_set& pools, const std::vector<segment>& requests, std::u
 
 }  // namespace
 
-std::vector<segment> finish_forgetting(const forgotten_keys& keys, pool_set& pools, process_lock& lock) {
-  if (!keys.empty() && !drop_queries_of(keys, pools, lock)) return {};
-  query_space space(pools, lock);
+std::vector<segment> forgetting::finish(opened_store& in) {
+  pool_set& pools = *in.pool;
+  query_space space(pools, in.shared->queries);
   const recovering_lock nobody_looks = space.hold();
+  if (!keys_.empty()) {
+    if (!has_dropped_) drop_queries(space);
+    has_dropped_ = true;
+    space.clear_what_is_used_again(true);
+    if (!clear_queries(space, in)) return {};
+    space.clear_what_is_used_again(false);
+  }
   // Amid a crash some of a request is zeros, and the mark may not be: that would be damage.
-  mark_requests(pools, keys.segments(), 0);
-  std::vector<segment> free = give_back(pools, keys.segments());
-  if (free.empty()) mark_requests(pools, keys.segments(), format::request_made);
+  mark_requests(pools, keys_.segments(), 0);
+  std::vector<segment> free = give_back(pools, keys_.segments());
+  if (free.empty()) mark_requests(pools, keys_.segments(), format::request_made);
   return free;
 }
 

@@ -23,7 +23,7 @@ version needed_by_feed(const query_space& space, link head) {
 
 }  // namespace
 
-std::vector<version_range> versions_in_use(pool_set& pools, process_lock& lock, version newest_closed) {
+std::vector<version_range> versions_in_use(pool_set& pools, query_lock& lock, version newest_closed) {
   std::vector<version_range> held;
   const query_space space(pools, lock);
   if (!space.ever_used()) return held;

@@ -21,7 +21,7 @@
 namespace icecore::detail {
 
 /// In any order; up to the newest closed version.
-[[nodiscard]] std::vector<version_range> versions_in_use(pool_set& pools, process_lock& lock, version newest_closed);
+[[nodiscard]] std::vector<version_range> versions_in_use(pool_set& pools, query_lock& lock, version newest_closed);
 
 /// What a call to hold a version leaves in the store.
 struct hold_definition {
