@@ -333,10 +333,7 @@ bool extent::for_each_run(version v, std::string_view from, bool& shown, Visit&&
     if (at > 0 && !fence_.goes_on(at)) last_shown = false;
     // So a scan does not read what it does not need, nor inflate it.
     if (last_shown && first == 0 && keys_in(at) == 1) continue;
-    if (!may_have(at, v)) {
-      last_shown = false;
-      continue;
-    }
+    if (!may_have(at, v)) continue;  // then it does not go on with a key that was shown
     const block b = block_at(at);
     if (last_shown && first == 0) first = 1;
     const std::uint32_t last = b.keys() - 1;
