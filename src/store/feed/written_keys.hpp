@@ -64,7 +64,7 @@ namespace icecore::detail {
   return found;
 }
 
-/// How many of so many keys are few enough to be told from the others.
+/// Of so many keys, so many at most are found one by one. Where more were written, all keys are gone through.
 [[nodiscard]] constexpr std::uint64_t few_of(std::uint64_t keys) noexcept {
   return std::max<std::uint64_t>(keys / 16, 2048);
 }

@@ -38,7 +38,7 @@ class reserved_range {
   reserved_range(const reserved_range&) = delete;
   reserved_range& operator=(const reserved_range&) = delete;
   [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
-  /// The memory of a part in one call, before it is written to: half of what a fault for each page costs.
+  /// The memory of a part in one call, before it is written to, in place of a fault for each page.
   void bring_pages(std::uint64_t from, std::uint64_t to) const noexcept;
 
  private:

@@ -228,14 +228,15 @@ std::vector<key_to_forget> all_of(const forget_request& what) {
   return all;
 }
 
-/// As if the request had not been made: it can no longer be read, and does not say that it was made.
-void withdraw(pool_set& pools, const segment& request) {
-  mark_requests(pools, {request}, 0);
-  std::byte* const header = pools.at(request.first_record());
+/// As if the request had not been made: it can no longer be read, and does not say that it was made. The mark goes
+/// first: a request that is marked and cannot be read is damage. Takes no memory before that is durable.
+void withdraw(pool_set& pools, const std::vector<segment>& request) {
+  mark_requests(pools, request, 0);
+  std::byte* const header = pools.at(request.front().first_record());
   std::memset(header, 0, sizeof(forget_header));
   pools.persist().persist(header, sizeof(forget_header));
   pools.persist().sync();
-  for (const segment& s : give_back(pools, {request})) pools.add_free(s.offset, s.size);
+  for (const segment& s : give_back(pools, request)) pools.add_free(s.offset, s.size);
 }
 
 /// More than the removals of these keys take.
@@ -264,12 +265,13 @@ forget_report store_core::forget(const forget_request& what) {
   // Where there is no room for the removals, that is told before anything is decided.
   with_writer(*opened_, [&](auto&, const writer& w) { w.reserve(room_for_removals(known)); });
   query_space queries(*pool_, shared_->queries);
-  const segment request = [&] {
+  std::vector<segment> request(1);  // now: there may be no memory when it is withdrawn
+  {
     // A compaction that looks for requests meets none that is half made: it would take that for what a crash left.
     const recovering_lock no_compaction_looks = queries.hold();
     // From here on it is decided; a crash before the keys are removed leaves that to the compaction.
-    return write_forget_request(*pool_, report.up_to, all);
-  }();
+    request.front() = write_forget_request(*pool_, report.up_to, all);
+  }
   try {
     for (const std::string& key : known) {
       const std::uint64_t hash = index::lookup_cache::hash_of(key);
@@ -279,7 +281,7 @@ forget_report store_core::forget(const forget_request& what) {
     try {
       const recovering_lock no_compaction_looks = queries.hold();
       withdraw(*pool_, request);
-    } catch (const error&) {  // then the store is poisoned
+    } catch (const std::exception&) {  // the store is poisoned, or the next compaction gives the space back
     }
     throw;
   }
