@@ -206,9 +206,11 @@ class store {
   /// Of a store that is open beside processes that write it (options::beside_writer): shows the versions that were
   /// settled since it was opened, or last refreshed, and all that the last of them left when it closed the store.
   /// Snapshots, cursors and values stay what they were. Returns the newest version that can be read. Of any other
-  /// store: returns that version and does nothing else. errc::closed if the store was packed (compact()) meanwhile:
-  /// what the reader has stays as it is and can be read on; what was written since is seen by who opens the store
-  /// again. Cost: a look at each segment of the files, and the new records.
+  /// store: returns that version and does nothing else. Where the store was packed meanwhile (compact()): what
+  /// snapshots and values lead into is kept until they end, and all else may be used again; versions that the
+  /// compaction gave up are errc::version_expired from then on. errc::damaged, errc::io and errc::no_space change
+  /// nothing. Cost: a look at each segment of the files, and the new records; behind a compaction, all records that
+  /// were written since.
   version refresh();
   /// All versions up to this closed one survive a power cut, as far as the medium allows. In a deferred store: those
   /// that a sync() covered. O(1).

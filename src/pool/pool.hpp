@@ -71,6 +71,8 @@ class pool {
   }
   /// The same, all that the file has now.
   void follow() { follow(file_.size() / format::page_size * format::page_size); }
+  /// Takes over the newest root, if it can be read. errc::unsupported_format
+  void follow_root();
   /// From now on other processes may attach; `with` lies in memory that they map. Precondition: no other thread uses
   /// the pool.
   void share(pool_space& with);

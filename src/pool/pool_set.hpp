@@ -88,6 +88,14 @@ class pool_set {
     const auto address = reinterpret_cast<std::uintptr_t>(bases_[link_pool(l)]) + link_offset(l);
     __builtin_prefetch(reinterpret_cast<const void*>(address));
   }
+  /// Beside the writer: files and roots as they are now. errc::no_space if there are no addresses for them;
+  /// errc::unsupported_format if an icecore writes them whose format this one cannot read.
+  void follow() {
+    for (pool* p : there_) {
+      p->follow_root();
+      p->follow();
+    }
+  }
   /// Sum over all files.
   [[nodiscard]] std::uint64_t size() const noexcept;
   [[nodiscard]] std::uint64_t capacity() const noexcept;

@@ -72,7 +72,7 @@ struct store_parts {
   bool attached = false;                          ///< another process has opened the store and shares it
   std::filesystem::path shared_as;                ///< where this process shares it; empty if it does not
   std::uint64_t generation = 1;                   ///< the young generation's number
-  std::shared_ptr<const void> views;              ///< in a process that is attached: what keeps that generation
+  std::shared_ptr<const void> views;              ///< keeps it from another process, if that one gives space back
   bool beside_writer = false;                     ///< another process writes the store, and does not know of this one
   manifest packing;                               ///< which extents are part of the store
   std::unique_ptr<const stratum::strata> packed;  ///< these; null if there are none
@@ -124,9 +124,13 @@ class [[gnu::visibility("hidden")]] store_core {
     clock_->advance_to(open);
     shared_->closed_versions.ring();
   }
-  /// Takes in what was settled since, if another process writes the store. Returns the newest version that is closed
-  /// here, or final.
+  /// Of the current engine, beside the writer: takes in what was settled since, or makes an engine that has it the
+  /// current one. Returns the newest version that is shown. One at a time (opened_store::refresh()).
   virtual version refresh();
+  /// Of an engine beside the writer: it has all up to this version, and the clock says so.
+  void show(version newest) noexcept {
+    newest_observed_.store(newest, std::memory_order_seq_cst);  // who learns of the version sees its records
+  }
   /// Notes durably that the state of these closed versions is unknown. No other thread or process may use the store.
   void lose(const version_ranges& versions);
   /// Closes the open version if anything was written in it. Returns the newest closed version.

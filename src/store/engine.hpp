@@ -292,8 +292,7 @@ class [[gnu::visibility("hidden")]] durable_engine final : public engine<Heads> 
 // ---- Heads of what was read, and an index in memory, beside the process that writes ----
 
 struct observed_parts {
-  std::unique_ptr<std::atomic<std::uint64_t>> clock;  ///< the open version
-  version newest = 0;                                 ///< that is shown
+  version newest = 0;  ///< that is shown
   std::unique_ptr<settled_records> records;
   std::unique_ptr<entry_keys> keys;
   std::unique_ptr<observed_histories> histories;
@@ -307,7 +306,7 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
   observed_engine(store_parts&& parts, observed_parts&& own)
       : reading_engine<Heads>(std::move(parts), kind, *own.histories, *own.keys, *own.index, *own.tags),
         own_(std::move(own)) {
-    this->newest_observed_ = own_.newest;
+    this->show(own_.newest);
   }
 
   version refresh() override;
@@ -318,8 +317,9 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
 
   static constexpr heads_kind kind =
       reading_engine<Heads>::is_layered ? heads_kind::layered_observed : heads_kind::observed;
+  version follow();
+
   observed_parts own_;
-  std::mutex refreshing_;
 };
 
 /// The engine that is made of these parts: one whose histories go on in strata, if there are any.

@@ -1,5 +1,6 @@
 #include "store/opened.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
@@ -64,6 +65,27 @@ version opened_store::tag(const tag_options& label) {
   }
 }
 
+version opened_store::refresh() {
+  {
+    const held_engine now = hold();
+    now->check_usable();  // a forked child would wait for the mutex
+    if (!now->beside_writer()) return now->newest_readable();
+  }
+  const std::scoped_lock one_at_a_time(following_);
+  const version shown = current().refresh();  // nobody else replaces it
+  if (!drop_replaced()) drop_in_background();
+  return shown;
+}
+
+/// A reader that does not refresh any more would keep the space of what its pins were on.
+void opened_store::drop_in_background() {
+  if (following_in_background_) return;
+  try {
+    following_in_background_.emplace([this] { drop_replaced(); });
+  } catch (const std::exception&) {  // no thread can be made: the next refresh drops it
+  }
+}
+
 void opened_store::check_usable() const { hold()->check_usable(); }
 
 void opened_store::refuse_lease() const {
@@ -104,7 +126,10 @@ void opened_store::replace(replacement by) noexcept {
 
 bool opened_store::drop_replaced() {
   const std::scoped_lock lock(engines_mutex_);
-  std::erase_if(replaced_, [this](const numbered& each) { return pins.none_before(each.until); });
+  const auto is_over = [this](const numbered& each) { return pins.none_before(each.until); };
+  // Where another process writes: before it may use the space for values that nobody here has checked.
+  if (reads_only_ && std::ranges::any_of(replaced_, is_over)) checked->forget();
+  std::erase_if(replaced_, is_over);
   return replaced_.empty();
 }
 

@@ -19,7 +19,8 @@
 //       version only by its number looks at the engine behind the clock: hold_for().
 //       In a process that is attached, another process replaces the engine, and this one follows: a call takes the pin,
 //       or leases a writer, and then looks whether the engine's generation is the current one (store/sharing/). So E1
-//       to E3 hold there, too.
+//       to E3 hold there, too. Beside the writer refresh() replaces the engine, and moves the clock behind that: who
+//       sees the clock sees the engine that has its versions.
 //   E4. Tags, the clock, writers, syncs and certificates belong to the store and not to an engine: any engine that a
 //       pin holds may be asked for them.
 #pragma once
@@ -125,6 +126,8 @@ class [[gnu::visibility("hidden")]] opened_store {
   }
   /// Makes the engine of the generation that takes the writes the current one.
   void follow();
+  /// store::refresh()
+  version refresh();
   /// In a process that is attached, whose first engine is of this generation.
   void begin_following(std::uint64_t number);
   /// For the next holder of the gate whose last one was killed.
@@ -149,8 +152,9 @@ class [[gnu::visibility("hidden")]] opened_store {
 
   // ---- What the engines share. Opening sets it, and then it stays, but for what the pointers lead to. ----
   std::unique_ptr<pool_set> pool;
-  std::shared_ptr<index::arena> memory;  ///< holds what processes share
-  shared_state* shared = nullptr;        ///< in `memory`
+  std::shared_ptr<index::arena> memory;          ///< holds what processes share
+  shared_state* shared = nullptr;                ///< in `memory`
+  std::atomic<std::uint64_t> observed_clock{0};  ///< beside the writer: the clock's word
   std::unique_ptr<version_clock> clock;
   std::unique_ptr<writer_set> writers;
   std::unique_ptr<checked_values> checked;
@@ -203,6 +207,7 @@ class [[gnu::visibility("hidden")]] opened_store {
  private:
   [[noreturn]] void refuse_lease() const;
   void follow_in_background();
+  void drop_in_background();
   void end_threads();
   [[nodiscard, gnu::always_inline]] bool is_behind(const store_core& engine) const noexcept;
 
@@ -210,7 +215,7 @@ class [[gnu::visibility("hidden")]] opened_store {
   bool reads_only_ = false;
   bool follows_ = false;                    // this process is attached
   std::atomic<std::uint64_t> followed_{0};  // the generation of current_, or of one before it
-  std::mutex following_;                    // held by who follows
+  std::mutex following_;                    // held by who follows, or refreshes
   std::uint64_t made_in_ = fork_generation();
   std::mutex engines_mutex_;  // of what follows
   struct numbered {
@@ -218,8 +223,8 @@ class [[gnu::visibility("hidden")]] opened_store {
     std::unique_ptr<store_core> engine;
   };
   std::vector<numbered> replaced_;
-  std::unique_ptr<store_core> last_;  // the current one
-  std::optional<ticking_task> following_in_background_;
+  std::unique_ptr<store_core> last_;                     // the current one
+  std::optional<ticking_task> following_in_background_;  // or drops what it has followed from
 };
 
 /// Of who certifies what was written, or takes in what others wrote: one at a time, in all processes that share the

@@ -100,7 +100,7 @@ void store::expire(std::span<const version_range> versions) {
   opened().hold()->expire(versions);
 }
 void store::set_retention(const icecore::retention& which) { opened().hold()->set_retention(which); }
-version store::refresh() { return opened().hold()->refresh(); }
+version store::refresh() { return opened().refresh(); }
 version store::durable_version() const {
   const held_engine c = opened().hold();
   const version durable = c->durable_up_to();  // before the clock, which is then beyond it

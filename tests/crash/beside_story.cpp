@@ -52,13 +52,7 @@ std::string reader_beside::step(const store& writer, std::uint64_t draw) {
     }
     is_packed_since_ = false;
     look(writer);
-    if (reader_->clock() > 1) {
-      const version newest = reader_->clock() - 1;
-      if (!reader_->is_expired(newest) && !reader_->lost_versions().contains(newest)) {
-        snapshot_.emplace(reader_->at(newest));
-        held_ = {newest, state_sum(*snapshot_)};
-      }
-    }
+    take_snapshot();
     return "a reader beside opens";
   }
   look(writer);
@@ -69,17 +63,17 @@ std::string reader_beside::step(const store& writer, std::uint64_t draw) {
   }
   if (draw % of_all == 1) {
     const version before = reader_->clock();
-    try {
-      static_cast<void>(reader_->refresh());
-    } catch (const error& e) {  // what the reader has goes on to be valid: it was looked at before
-      if (e.code() != errc::closed || !is_packed_since_) throw;
-      close();
-      return "the reader beside is told to open the store again";
-    }
+    static_cast<void>(reader_->refresh());
     if (reader_->clock() < before) fail(before, "was the open one, and is not any more");
-    shown_.clear();
+    if (is_packed_since_ && reader_->stats().strata != writer.stats().strata)
+      fail(before, "is shown as before packing");
+    is_packed_since_ = false;
+    std::erase_if(shown_, [&](const auto& each) { return reader_->is_expired(each.first); });
     look(writer);
-    return "the reader beside refreshes";
+    // else the one that it has goes on to lead into what was replaced
+    const bool lets_go = draw / of_all % 2 == 0;
+    if (lets_go) take_snapshot();
+    return lets_go ? "the reader beside refreshes, and lets go of what it had" : "the reader beside refreshes";
   }
   return "the reader beside looks";
 }
@@ -103,9 +97,22 @@ void reader_beside::look(const store& writer) {
   }
 }
 
-void reader_beside::close() {
+void reader_beside::take_snapshot() {
+  let_go();
+  if (reader_->clock() <= 1) return;
+  const version newest = reader_->clock() - 1;
+  if (reader_->is_expired(newest) || reader_->lost_versions().contains(newest)) return;
+  snapshot_.emplace(reader_->at(newest));
+  held_ = {newest, state_sum(*snapshot_)};
+}
+
+void reader_beside::let_go() {
   snapshot_.reset();
   held_.reset();
+}
+
+void reader_beside::close() {
+  let_go();
   shown_.clear();
   if (reader_) reader_->close();
   reader_.reset();

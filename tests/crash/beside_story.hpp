@@ -3,8 +3,9 @@
 //   reader_beside reads(path, how);
 //   reads.step(writer, draw);       // opens it, looks again at what it showed, refreshes it, or closes it
 //
-// What a version has shown it shows for as long as the reader lives, whatever is packed, expires and is given back
-// beside it, also if it is told to open the store again to see more. Throws std::logic_error if not.
+// What a version has shown it shows until it has expired for the writer and the reader refreshes; what a snapshot shows
+// it shows for as long as that lives. Whatever is packed, expires and is given back beside it. Throws std::logic_error
+// if not.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,15 @@ class reader_beside {
   /// What was done, for people.
   std::string step(const store& writer, std::uint64_t draw);
   void close();
-  /// The writer has packed the store: the reader may be told to open it again.
+  /// The writer has packed the store: the next refresh shows the strata.
   void note_packed() noexcept { is_packed_since_ = true; }
   [[nodiscard]] bool is_open() const noexcept { return reader_.has_value(); }
 
  private:
   /// Looks at each closed version that it shows, and compares with what it showed before, and with the writer.
   void look(const store& writer);
+  void take_snapshot();
+  void let_go();
 
   std::string path_;
   story_options how_;

@@ -228,7 +228,7 @@ TEST(CompactionOrder, a_reader_beside_never_takes_a_version_for_that_of_an_older
   std::atomic<unsigned> wrong{0};
   std::atomic<std::uint64_t> looks{0};
   readers.repeat([&] {
-    const auto now = detail::settled_records(seen, 0).settled();
+    const auto now = detail::settled_records(seen).settled();
     if (!now) return;
     ++looks;
     if (now->version > now->manifest) ++wrong;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "line/version_name.hpp"
 
 namespace icecore::cli {
@@ -19,8 +17,8 @@ opened_store::~opened_store() {
   by_->is_lent_ = false;
 }
 
-session::session(std::string path, std::function<store()> opens, bool writes)
-    : path_(std::move(path)), opens_(std::move(opens)), store_(opens_()), writes_(writes) {
+session::session(std::string path, store&& opened, bool writes)
+    : path_(std::move(path)), store_(std::move(opened)), writes_(writes) {
   only = this;
 }
 
@@ -39,16 +37,7 @@ opened_store session::lend() {
 }
 
 void session::show_newest() {
-  if (is_lent_ || !store_.beside_writer()) return;
-  try {
-    static_cast<void>(store_.refresh());
-  } catch (const error& e) {
-    if (e.code() != errc::closed) throw;
-    // the store was packed; to open it, session::of() must not lend what is open
-    only = nullptr;
-    const std::shared_ptr<void> again(nullptr, [this](void*) { only = this; });
-    store_ = opens_();
-  }
+  if (!is_lent_ && store_.beside_writer()) static_cast<void>(store_.refresh());
 }
 
 opened_store session::lend_to_read() {

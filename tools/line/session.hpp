@@ -1,13 +1,12 @@
 // A store that stays open while several verbs use it, one after the other: `icecore shell`. Without a session each verb
 // opens the store itself. Verbs need not know which it is: they ask opening.hpp for the store.
 //
-//   session one(path, [&] { return store(open_to_read(path)); }, false);
+//   session one(path, store(open_to_read(path)), false);
 //   { opened_store s = open_to_read(path); ... }        // lent, and given back
 //
 // Threads: one.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -37,8 +36,7 @@ class opened_store : public store {
 
 class session {
  public:
-  /// `opens` is called now, and again if the store was packed while the session reads it.
-  session(std::string path, std::function<store()> opens, bool writes);
+  session(std::string path, store&& opened, bool writes);
   ~session();
   session(const session&) = delete;
   session& operator=(const session&) = delete;
@@ -67,7 +65,6 @@ class session {
   void show_newest();
 
   std::string path_;
-  std::function<store()> opens_;
   store store_;
   bool writes_;
   bool is_lent_ = false;

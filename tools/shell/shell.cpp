@@ -250,7 +250,7 @@ exit_code run_shell(const shell_arguments& a) {
     if (a.write) return store(open_to_write(a.store, a.written, creation::open_or_create));
     return store(open_to_read(a.store, a.read));
   };
-  session on(a.store, opens, a.write);
+  session on(a.store, opens(), a.write);
   if (!a.at.empty()) on.set_at(a.at);
   interpreter lines(on, a.store);
   catch_interrupts();

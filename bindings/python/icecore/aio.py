@@ -383,7 +383,7 @@ class Store(Reader):
         >>> asyncio.run(store.aio.refresh()) == store.clock - 1
         True
 
-        Raises DamagedError, and ClosedError, also if the store was packed meanwhile (``Store.refresh``).
+        Raises what ``icecore.Store.refresh`` raises.
         """
         return await asyncio.to_thread(self._source.refresh)
 

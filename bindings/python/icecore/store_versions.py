@@ -161,8 +161,10 @@ class VersionedStore(_native.Store, VersionNames):
         >>> store.refresh() == store.clock - 1
         True
 
-        Raises DamagedError, and ClosedError, also if the store was packed (``compact()``) meanwhile: what the reader has
-        stays as it is and can be read on; to see what was written since, open the store again.
+        Where the store was packed meanwhile (``compact()``), versions that the compaction gave up raise
+        VersionExpiredError from then on; snapshots that live are kept.
+
+        Raises DamagedError, IOFailedError, NoSpaceError and ClosedError.
         """
         return self._refresh()
 

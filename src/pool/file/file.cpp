@@ -63,6 +63,16 @@ unsigned long filesystem_magic(int descriptor) noexcept {
   return magic != NFS_SUPER_MAGIC && magic != smb_magic && magic != cifs_magic && magic != smb2_magic;
 }
 
+/// `bytes`: 0 means to the end of all offsets.
+[[nodiscard]] bool set_lock(int descriptor, int type, std::int64_t from, std::int64_t bytes) noexcept {
+  struct flock l {};
+  l.l_type = static_cast<short>(type);
+  l.l_whence = SEEK_SET;
+  l.l_start = from;
+  l.l_len = bytes;
+  return fcntl(descriptor, F_OFD_SETLK, &l) == 0;
+}
+
 }  // namespace
 
 pool_file::pool_file(const std::filesystem::path& path, access how, creation create) : path_(path) {
@@ -136,7 +146,7 @@ void pool_file::view(const lock_descriptor& by) const {
   }
 }
 
-std::shared_ptr<const void> pool_file::without_other_viewers() const {
+std::shared_ptr<const void> pool_file::without_other_viewers(std::uint32_t manifest) const {
   const int lock = viewer_->get();
   if (lock < 0 || !tells_viewers(descriptor_)) return nullptr;
   const auto take = [lock](int how) {
@@ -148,11 +158,39 @@ std::shared_ptr<const void> pool_file::without_other_viewers() const {
   };
   // A conversion that fails may lose the shared lock: it is taken again. Nobody else can hold it alone, since this
   // process alone has the file open for writing.
-  if (!take(LOCK_EX | LOCK_NB)) {
+  if (!take(LOCK_EX | LOCK_NB) || is_any_kept_but(manifest)) {
     take(LOCK_SH);
     return nullptr;
   }
   return {this, [take](const pool_file*) { take(LOCK_SH); }};
+}
+
+std::shared_ptr<const void> pool_file::keep(std::uint32_t manifest) {
+  const std::scoped_lock one_at_a_time(observing_);
+  if (keeper_ == nullptr) {
+    auto made = std::make_shared<const lock_descriptor>(
+        [this] { return ::open(path_.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
+    if (made->get() < 0 || is_other_file(made->get())) return nullptr;
+    keeper_ = std::move(made);
+  }
+  const range byte{manifests_from + manifest, 1};
+  if (!set_lock(keeper_->get(), F_RDLCK, byte.from, byte.bytes)) return nullptr;
+  return {keeper_.get(), [by = keeper_, byte](const lock_descriptor*) {
+            static_cast<void>(set_lock(by->get(), F_UNLCK, byte.from, byte.bytes));
+          }};
+}
+
+void pool_file::end_viewing() const noexcept {
+  if (viewer_->get() >= 0) static_cast<void>(::flock(viewer_->get(), LOCK_UN));
+}
+
+bool pool_file::is_any_kept_but(std::uint32_t manifest) const noexcept {
+  const auto is_kept = [this](std::int64_t from, std::int64_t end) {
+    if (from == end) return false;
+    const auto holder = holder_against(F_WRLCK, {manifests_from + from, end - from});
+    return !holder || holder->l_type != F_UNLCK;
+  };
+  return is_kept(0, manifest) || is_kept(std::int64_t{manifest} + 1, manifests_max);
 }
 
 /// Takes no lock: it would refuse the process that is making a store here.
@@ -180,11 +218,15 @@ void pool_file::raise_not_opened(int number, bool may_create) const {
 void pool_file::open_for_locks(int flags) {
   locks_.emplace([&] { return ::open(path_.c_str(), flags); });
   if (locks_->get() < 0) raise_errno(errno, "open", path_.native());
+  if (!is_other_file(locks_->get())) return;
+  raise(errc::io, "{}: was replaced by another file while it was being opened; open it again", path_.native());
+}
+
+bool pool_file::is_other_file(int descriptor) const {
   struct stat one {};
   struct stat other {};
-  if (fstat(descriptor_, &one) != 0 || fstat(locks_->get(), &other) != 0) raise_errno(errno, "fstat", path_.native());
-  if (one.st_dev == other.st_dev && one.st_ino == other.st_ino) return;
-  raise(errc::io, "{}: was replaced by another file while it was being opened; open it again", path_.native());
+  if (fstat(descriptor_, &one) != 0 || fstat(descriptor, &other) != 0) raise_errno(errno, "fstat", path_.native());
+  return one.st_dev != other.st_dev || one.st_ino != other.st_ino;
 }
 
 pool_file::~pool_file() {
@@ -223,12 +265,7 @@ void pool_file::lock(access how) const {
 }
 
 bool pool_file::try_lock(int type, const range& what) const noexcept {
-  struct flock l {};
-  l.l_type = static_cast<short>(type);
-  l.l_whence = SEEK_SET;
-  l.l_start = what.from;
-  l.l_len = what.bytes;
-  return fcntl(locks_->get(), F_OFD_SETLK, &l) == 0;
+  return set_lock(locks_->get(), type, what.from, what.bytes);
 }
 
 bool pool_file::observe() {

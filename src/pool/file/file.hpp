@@ -2,9 +2,9 @@
 //
 // Either one process writes a pool or any number of processes read it. An open-file-description lock on the file,
 // exclusive or shared, ensures this. If the holder of the exclusive lock shares the pool, each attached process has a
-// lock of its own beside it. Who reads beside the writer has no such lock, and relies on none (store/beside/). It may
-// let writers know that it is there: by a shared lock on the one byte that no writer locks. Errors:
-// errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io, each naming the path.
+// lock of its own beside it. Who reads beside the writer has no such lock, and relies on none (store/beside/). It lets
+// writers know what it looks at, and if need be that it is there: by shared locks on bytes that no writer locks.
+// Errors: errc::no_such_store, store_exists, not_a_store, permission, locked, no_space, io, each naming the path.
 #pragma once
 
 #include <fcntl.h>
@@ -65,16 +65,26 @@ class pool_file {
   void require_blocks(std::uint64_t from, std::uint64_t size) const;
 
   // ---- Who looks at the file: as long as views into its mapping live, also when it is closed ----
-  // It is a lock of another kind (flock) than those above, shared by all that have the file open or views into it.
+  // It is a lock of another kind (flock) than those above, shared by all that have the file open or views into it; but
+  // who keeps one manifest needs no such lock beside it.
   // Where the file system takes the two kinds for one, or has none, nobody holds it, and no space is given back.
   // A process that is attached does not hold it: it tells the processes with which it shares the store what it looks at
   // (store/sharing/), and the file is open for writing as long as it lives.
   /// What views keep.
   [[nodiscard]] const std::shared_ptr<const lock_descriptor>& viewer() const noexcept { return viewer_; }
-  /// While it lives, nobody else looks, and who comes waits. Null if somebody does, or if nobody can tell.
-  [[nodiscard]] std::shared_ptr<const void> without_other_viewers() const;
+  /// While it lives, nobody else looks at what this manifest does not name, and who comes waits. Null if somebody does,
+  /// or if nobody can tell. Precondition: the root leads to the manifest.
+  [[nodiscard]] std::shared_ptr<const void> without_other_viewers(std::uint32_t manifest) const;
   /// For a process that was attached and ends, while views of it live on: from now on it is such a viewer.
   void begin_to_view() const noexcept;
+  /// While it lives, this process keeps what the manifest of this number names, and nothing else, from being given
+  /// back: who looks at no more ends its viewing behind that. Null if the file system has no such locks, if the path
+  /// leads to another file by now, or if an icecore has the file open for writing that does not know of them.
+  //
+  // Who gives space back has the root lead to the next manifest first, and then looks which ones are kept. So who keeps
+  // one looks at the root again behind that: if it still leads there, then whoever is to replace it sees the lock.
+  [[nodiscard]] std::shared_ptr<const void> keep(std::uint32_t manifest);
+  void end_viewing() const noexcept;
   /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
 
@@ -112,14 +122,19 @@ class pool_file {
     std::int64_t from;
     std::int64_t bytes;  ///< 0: to the end of all offsets
   };
+  /// There is a byte for each manifest, which who keeps it locks.
+  static constexpr std::int64_t manifests_max = std::int64_t{1} << 32;
+  static constexpr std::int64_t manifests_from = observers_at - manifests_max;
   /// What a writer locks: in this order, so the first of them decides which one of several writers has the file.
-  static constexpr range of_writer[] = {{0, observers_at}, {observers_at + 1, 0}};
+  static constexpr range of_writer[] = {{0, manifests_from}, {observers_at + 1, 0}};
 
   [[noreturn]] void refuse_empty() const;
   [[noreturn]] void raise_not_opened(int number, bool may_create) const;
   void open_for_locks(int flags);
+  [[nodiscard]] bool is_other_file(int descriptor) const;
   void lock(access how) const;
   [[nodiscard]] bool try_lock(int type, const range& what) const noexcept;
+  [[nodiscard]] bool is_any_kept_but(std::uint32_t manifest) const noexcept;
   [[nodiscard]] std::optional<struct flock> holder_against(int type, const range& what) const noexcept;
   void lock_attached() const;
   void refuse_if_not_shared(std::int64_t at) const;
@@ -135,6 +150,7 @@ class pool_file {
   std::mutex observing_;
   std::optional<lock_descriptor> locks_;  // none beside the writer, unless it observes
   std::shared_ptr<const lock_descriptor> viewer_;
+  std::shared_ptr<const lock_descriptor> keeper_;  // of manifests; none before the first
   bool created_ = false;
 };
 

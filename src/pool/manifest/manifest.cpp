@@ -481,7 +481,7 @@ struct segment_run {
 
 std::vector<segment> give_back(pool_set& pools, std::vector<segment> all) {
   if (all.empty()) return {};
-  const auto alone = pools.file().without_other_viewers();
+  const auto alone = pools.file().without_other_viewers(pools.roots().read().manifest);
   if (!alone) return {};
   const std::vector<segment_run> runs = runs_of(std::move(all));
   for (const segment_run& run : runs) pools.of(run.first.offset).clear_content(run.first);

@@ -52,6 +52,13 @@ void pool::raise_no_root(const std::byte* pages) const {
   raise(errc::damaged, "{}: both root pages are damaged (bytes 0-8191): {}", path, *root_defect(a));
 }
 
+void pool::follow_root() {
+  const auto newest = newest_root(base_);
+  if (!newest) return;  // it is being written
+  check_format(*newest);
+  roots_->follow(*newest);
+}
+
 void pool::check_format(const format::root& r) const {
   const std::string& path = origin();
   const bool is_of_a_preview =

@@ -75,6 +75,11 @@ class root_pages {
   void publish(const std::function<void(format::root&)>& change);
   /// From now on other processes write roots too; each holds `lock` while it does.
   void share(process_lock& lock) noexcept { lock_ = &lock; }
+  /// Beside the process that writes them: `newest` counts from now on.
+  void follow(const format::root& newest) {
+    const std::scoped_lock lock(current_mutex_);
+    current_ = newest;
+  }
   /// The root before the newest one, if it is of the same session and its page is intact. Only while nothing is
   /// written.
   [[nodiscard]] std::optional<format::root> previous() const;

@@ -79,7 +79,7 @@ void feed_reader::wait(clock::time_point until) const {
   // whoever should ring may have been killed
   const clock::duration at_most = core_->beside_writer() ? 20ms : 200ms;
   const auto left = std::min(at_most, until - clock::now());
-  if (core_->beside_writer()) static_cast<void>(core_->refresh());
+  if (core_->beside_writer()) static_cast<void>(core_->opened().refresh());
   const version before = tellable();
   if (before > settled_) return;
   core_->shared().closed_versions.wait(left, [&] { return tellable() > before; });

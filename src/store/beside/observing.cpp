@@ -2,6 +2,13 @@
 // to the newest of each entry's records. So whatever the writer does meanwhile, a version never changes here. refresh()
 // adds the records that were settled since. It raises heads and extends the index first, and only then moves the clock:
 // who reads a version finds all of its records, and who reads an older one walks past those that are newer (H1).
+//
+// Once the store is packed, what is written since is in segments of another era, and what was written before in strata.
+// Then refresh() makes another engine over these, as opening does, and makes it the current one before it moves the
+// clock (E3). Who holds a pin on the engine of before goes on reading there.
+//
+// Each engine keeps its manifest (pool_file::keep()): what it looks at is not given back. The one of before is kept
+// until its last pin is gone. So a reader that refreshes lets a writer use again what was packed.
 #include "store/beside/observing.hpp"
 
 #include <algorithm>
@@ -107,6 +114,34 @@ unsigned threads_for(const pool_set& pools, const options& opening) {
   return pools.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening.recovery_threads);
 }
 
+/// Of what was read, with the engine's other parts; to be called before the engine shows anything.
+observed_parts observed_parts_of(const store_parts& parts, std::unique_ptr<settled_records> records,
+                                 const std::vector<settled_part>& found, unsigned threads) {
+  observed_parts own;
+  own.records = std::move(records);
+  own.histories = std::make_unique<observed_histories>(history_parts_of(parts));
+  rebuilt_parts like_rebuilt = rebuilt_parts_of(parts);
+  own.keys = std::move(like_rebuilt.keys);
+  own.index = std::move(like_rebuilt.index);
+  own.tags = std::move(like_rebuilt.tags);
+  raise_heads(*own.histories, found);
+  own.index->build(in_key_order(*parts.pool, found, parts.space()), threads);
+  return own;
+}
+
+/// An index of its own for each engine, which goes with it.
+std::shared_ptr<index::arena> own_index_memory(bool huge_pages) {
+  return std::make_shared<index::arena>(index::arena_options{.huge_pages = huge_pages});
+}
+
+/// What keeps this manifest, if the root still leads there; null if it does not, or if nothing can keep it. Then the
+/// reader looks at everything (pool_file::viewer()).
+std::shared_ptr<const void> keep(pool_set& pools, std::uint32_t manifest) {
+  auto keeps = pools.first().file().keep(manifest);
+  const auto root = newest_root(pools.first().base());
+  return root && root->manifest == manifest ? std::move(keeps) : nullptr;
+}
+
 std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, manifest packing,
                                              std::unique_ptr<settled_records> records, const settled_now& now,
                                              const std::vector<settled_part>& found, const options& opening,
@@ -115,38 +150,35 @@ std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, m
   shared_state& shared = shared_state::make_in(*memory);
   store_parts parts = parts_in(std::move(opened), std::move(memory), shared, opening);
   pool_set& pools = *parts.pool;
-  observed_parts own;
-  own.records = std::move(records);
-  own.newest = now.version;
   parts.packing = std::move(packing);
   parts.packed = open_strata(pools, parts.packing, opening.block_cache_bytes);
+  pools.set_era(parts.packing.era);
   const format::root root = pools.roots().read();
-  const unsigned threads = threads_for(pools, opening);
 
-  parts.index_memory = parts.memory;
-  own.clock = std::make_unique<std::atomic<std::uint64_t>>(clock_of(now));
-  parts.opened->clock = std::make_unique<version_clock>(*own.clock, &pools.roots(), version_max);
-  parts.clock = parts.opened->clock.get();
-  parts.writers->use(*own.records, parts.generation);
+  parts.index_memory = own_index_memory(opening.huge_pages);
+  opened_store& store = *parts.opened;
+  store.observed_clock.store(clock_of(now), std::memory_order_relaxed);  // relaxed: no other thread is there yet
+  store.clock = std::make_unique<version_clock>(store.observed_clock, &pools.roots(), version_max);
+  parts.clock = store.clock.get();
   parts.kind = static_cast<index_kind>(root.index);
   std::memcpy(parts.hash_seed.data(), root.hash_seed, sizeof root.hash_seed);
   parts.lost = lost_versions_of(root);
   parts.beside_writer = true;
+  parts.views = keep(pools, parts.packing.number);
+  const bool keeps_its_own = parts.views != nullptr;
 
-  own.histories = std::make_unique<observed_histories>(history_parts_of(parts));
-  rebuilt_parts like_rebuilt = rebuilt_parts_of(parts);
-  own.keys = std::move(like_rebuilt.keys);
-  own.index = std::move(like_rebuilt.index);
-  own.tags = std::move(like_rebuilt.tags);
-  raise_heads(*own.histories, found);
-  own.index->build(in_key_order(pools, found, parts.space()), threads);
+  observed_parts own = observed_parts_of(parts, std::move(records), found, threads_for(pools, opening));
+  own.newest = now.version;
+  parts.writers->use(*own.records, parts.generation);
   add_tags(*parts.tags, *own.histories, found);
   own.records->keep();
   for (pool* p : pools.files()) p->set_used_end(now.ends[p->number()]);
   parts.shared->recovered = totals_of(found);
   parts.shared->newest_recovered = now.version;
   parts.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return make_store<observed_engine, observed_heads>(std::move(parts), std::move(own));
+  auto made = make_store<observed_engine, observed_heads>(std::move(parts), std::move(own));
+  if (keeps_its_own) pools.file().end_viewing();
+  return made;
 }
 
 /// A process that opens or closes the store writes one file's root after the other's: seen amid that, they are not from
@@ -173,7 +205,7 @@ bool is_still(const std::filesystem::path& path, const options& opening, const f
 
 std::optional<settled_store> find_settled(const std::filesystem::path& path, const options& opening) {
   auto pools = files_of_one_time(path, opening);
-  settled_records before(*pools, 0);  // of whatever era: no record is read
+  settled_records before(*pools);
   if (before.are_of_closed_store()) return std::nullopt;
   const auto now = before.settled();
   if (!now && opening.never_locks && before.are_abandoned()) {
@@ -197,7 +229,7 @@ std::optional<settled_store> find_settled(const std::filesystem::path& path, con
   // Only now: what the root leads to is still being written while a process packs the store, which publishes nothing.
   try {
     manifest packing = manifest_of(*pools);
-    auto records = std::make_unique<settled_records>(*pools, packing.era);
+    auto records = std::make_unique<settled_records>(*pools, packing);
     return settled_store{std::move(pools), std::move(packing), std::move(records), *now};
   } catch (const error&) {
     if (is_still(path, opening, root)) throw;
@@ -231,7 +263,7 @@ namespace {
 /// Whether the store is still as it was closed in that epoch. If not, what was read of it means nothing.
 bool is_still_closed(const std::filesystem::path& path, const options& opening, std::uint64_t epoch) {
   const auto pools = files_of_one_time(path, opening);
-  const auto now = settled_records(*pools, 0).closed();  // of whatever era: no record is read
+  const auto now = settled_records(*pools).closed();
   return now && now->epoch == epoch;
 }
 
@@ -251,7 +283,7 @@ std::unique_ptr<opened_store> open_closed(const std::filesystem::path& path, con
             all.front().what);
     }
     manifest packing = manifest_of(*pools);
-    auto records = std::make_unique<settled_records>(*pools, packing.era);
+    auto records = std::make_unique<settled_records>(*pools, packing);
     const auto now = records->closed();
     if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return nullptr;
     // as recovery does: what was changed by another hand is not trusted, even where its checksums are right
@@ -273,26 +305,58 @@ std::unique_ptr<opened_store> open_closed(const std::filesystem::path& path, con
 
 namespace {
 
-/// A reader has the strata of one manifest, and the records of its era.
-void require_same_manifest(const pool_set& pools, const manifest& known, const settled_now& now) {
-  if (now.manifest == known.number) return;
-  raise(errc::closed,
-        "{}: was packed (compact) since this reader opened it; what the reader has goes on to be valid, but to see "
-        "what was written since, open the store again",
-        pools.file().path().native());
+/// What a store shows that was packed since, with what keeps it.
+struct packed_since {
+  manifest packing;
+  std::shared_ptr<const void> keeps;
+  std::unique_ptr<settled_records> records;
+  settled_now now{};
+  std::vector<settled_part> found;
+};
+
+/// Empty while a process has begun to open the store or to pack it, or has packed it once more just now.
+std::optional<packed_since> read_packed(pool_set& pools) {
+  const auto root = newest_root(pools.first().base());
+  if (!root) return std::nullopt;
+  const auto leads_there = [&] {
+    const auto again = newest_root(pools.first().base());
+    return again && again->manifest == root->manifest;
+  };
+  packed_since all;
+  all.keeps = pools.first().file().keep(root->manifest);
+  if (!leads_there()) return std::nullopt;
+  try {
+    pools.follow();
+    all.packing = manifest_of(pools);
+    if (all.packing.number != root->manifest) return std::nullopt;
+    all.records = std::make_unique<settled_records>(pools, all.packing);
+    auto now = all.records->closed();
+    if (!now) now = all.records->settled();
+    if (!now || now->manifest != all.packing.number) return std::nullopt;
+    all.now = *now;
+    all.found = all.records->read(*now, 1, {});
+    if (!now->closed_with || is_all_of(*now, {}, all.found)) return all;
+    const auto again = settled_records(pools).closed();
+    if (again && again->epoch == now->epoch) raise_not_as_closed(pools);
+    return std::nullopt;  // a process has opened the store meanwhile
+  } catch (const error&) {
+    if (leads_there()) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace
 
 template <class Heads>
 version observed_engine<Heads>::refresh() {
-  this->check_usable();
-  const std::scoped_lock one_at_a_time(refreshing_);
   const version shown = this->newest_readable();
+  const auto is_packed_since = [&](const settled_now& now) {
+    return now.manifest != this->packing_.number && now.version >= shown;
+  };
   auto now = own_.records->closed();
   std::vector<settled_part> found;
   if (now) {
-    require_same_manifest(*this->pool_, this->packing_, *now);
+    if (is_packed_since(*now)) return follow();
     found = own_.records->read(*now, 1, {});
     if (!is_all_of(*now, this->shared_->recovered, found)) {
       const auto again = own_.records->closed();
@@ -302,8 +366,8 @@ version observed_engine<Heads>::refresh() {
   }
   if (!now) {
     now = own_.records->settled();
+    if (now && is_packed_since(*now)) return follow();
     if (!now || now->version < this->clock_->now()) return shown;
-    require_same_manifest(*this->pool_, this->packing_, *now);
     found = own_.records->read(*now, 1, {});
   }
   const version settled = now->version;
@@ -319,11 +383,60 @@ version observed_engine<Heads>::refresh() {
     this->shared_->recovered.add(totals_of(found));
     this->shared_->writers.filled.forget(settled);  // feeds find changes among all keys
     // seq_cst, as a tick (H3): who learns of the version sees its records. The clock first: it is never behind
-    own_.clock->store(clock_of(*now), std::memory_order_seq_cst);
-    this->newest_observed_.store(settled, std::memory_order_seq_cst);
+    this->opened_->observed_clock.store(clock_of(*now), std::memory_order_seq_cst);
+    this->show(settled);
   }
   this->shared_->closed_versions.ring();
   return settled;
+}
+
+/// The store was packed since.
+template <class Heads>
+version observed_engine<Heads>::follow() {
+  opened_store& store = *this->opened_;
+  pool_set& pools = *this->pool_;
+  const version shown = this->newest_readable();
+  std::optional<packed_since> next = read_packed(pools);
+  if (!next || next->now.version < shown) return shown;
+  const settled_now now = next->now;
+  const std::uint32_t era = next->packing.era;
+
+  store_parts parts = this->parts_of_next();
+  parts.generation = this->generation_;  // no process shares it
+  parts.beside_writer = true;
+  parts.lookups = std::make_unique<index::lookup_cache>(store.as_asked.lookup_cache_bytes, store.as_asked.huge_pages,
+                                                        &store.lookups);
+  parts.packed = open_strata(pools, next->packing, store.as_asked.block_cache_bytes);
+  parts.packing = std::move(next->packing);
+  parts.views = std::move(next->keeps);
+  parts.index_memory = own_index_memory(store.as_asked.huge_pages);
+  observed_parts own = observed_parts_of(parts, std::move(next->records), next->found, 1);
+  own.newest = shown;  // until the clock is moved
+  settled_records& records = *own.records;
+  const observed_histories& histories = *own.histories;
+  auto prepared =
+      store.prepare_replacing(make_engine<observed_engine, observed_heads>(std::move(parts), std::move(own)));
+  store_core& made = *prepared.engine;
+  {
+    const std::scoped_lock one_engine(store.replacing);
+    const std::scoped_lock as_a_tag(store.tag_mutex);
+    const writer_set::gate stopped(*this->writers_);
+    add_tags(*this->tags_, histories, next->found);  // last of what can fail; most are there already
+    records.keep();
+    pools.set_era(era);
+    this->writers_->use(records, this->generation_);
+    for (pool* p : pools.files()) p->set_used_end(now.ends[p->number()]);
+    this->shared_->recovered = totals_of(next->found);
+    this->shared_->superseded_recovered = 0;
+    this->shared_->writers.filled.forget(now.version);
+    store.replaced_bytes = 0;  // the process that writes knows of it
+    store.replace(std::move(prepared));
+    // E3: the engine first. Then as in refresh()
+    store.observed_clock.store(clock_of(now), std::memory_order_seq_cst);
+    made.show(now.version);
+  }
+  this->shared_->closed_versions.ring();
+  return now.version;
 }
 
 template class observed_engine<observed_heads>;

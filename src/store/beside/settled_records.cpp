@@ -16,6 +16,13 @@
 
 namespace icecore::detail {
 
+settled_records::settled_records(pool_set& in, const manifest& of) : pool_(&in), era_(of.era) {
+  named_.reserve(of.extents.size() + 1);
+  for (const format::named_extent& each : of.extents) named_.push_back(each.segment);
+  if (of.number != 0) named_.push_back(of.segment);
+  std::ranges::sort(named_);
+}
+
 std::optional<settled_now> settled_records::settled() const {
   const format::live_page& live = pool_->live();
   settled_now now{};
@@ -26,6 +33,7 @@ std::optional<settled_now> settled_records::settled() const {
   const auto root = newest_root(pool_->first().base());
   if (!root || root->epoch != now.epoch || !written_this_boot(*root)) return std::nullopt;  // B3
   now.manifest = root->manifest;
+  now.index_stays = root->anchor != null_link;
   std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the one in publish_ends()
   for (const pool* p : pool_->files()) {
     // relaxed: older neither than the version (B2) nor than the root (B5)
@@ -52,6 +60,7 @@ std::optional<settled_now> settled_records::closed() {
   now.epoch = root->epoch;
   now.version = root->clock;
   now.manifest = root->manifest;
+  now.index_stays = root->anchor != null_link;
   for (const pool* p : pool_->files()) {
     const auto own = newest_root(p->base());
     if (!own || own->state != format::root_state::clean) return std::nullopt;
@@ -178,7 +187,7 @@ void settled_records::find_segments(const settled_now& now) {
       return true;
     });
   }
-  for (const area& a : now_.others) (same_epoch && a.by == use::index ? others : unclear).push_back(a);
+  for (const area& a : now_.others) (same_epoch && a.by == use::stays ? others : unclear).push_back(a);
   for (const pool* p : pool_->files()) {
     std::uint64_t& looked_up_to = now_.looked_up_to[p->number()];
     looked_up_to = std::max(looked_up_to, format::first_segment_offset);
@@ -193,13 +202,13 @@ void settled_records::find_segments(const settled_now& now) {
     const link from = unclear[i].from;
     link to = unclear[i].to;
     while (++i < unclear.size() && unclear[i].from == to) to = unclear[i].to;
-    look_at(from, to, others);
+    look_at(from, to, now.index_stays, others);
   }
   now_.others = std::move(others);
 }
 
 /// Finds the segments between two granules; `others` gets what is none of records.
-void settled_records::look_at(link from, link to, std::vector<area>& others) {
+void settled_records::look_at(link from, link to, bool index_stays, std::vector<area>& others) {
   const pool& p = pool_->of(from);
   for (link at = from; at < to;) {
     format::segment_header h;
@@ -219,8 +228,8 @@ void settled_records::look_at(link from, link to, std::vector<area>& others) {
       at += size;
       continue;
     }
-    const bool stays = h.magic == format::index_segment_magic || h.magic == format::packed_segment_magic;
-    const use by = !valid ? use::unknown : stays ? use::index : use::queries;
+    const bool stays = h.magic == format::index_segment_magic ? index_stays : std::ranges::binary_search(named_, at);
+    const use by = !valid ? use::unknown : stays ? use::stays : use::other;
     const link end = at + (valid ? size : format::granule_size);
     if (!others.empty() && others.back().to == at && others.back().by == by) {
       others.back().to = end;

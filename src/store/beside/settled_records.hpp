@@ -1,7 +1,7 @@
 // What readers beside the writer may show: the reader's part. It finds the records of settled versions in the files
 // that another process writes, and reads each of them once. It changes nothing, and asks the writer for nothing.
 //
-//   settled_records records(pools, era);
+//   settled_records records(pools, manifest);
 //   if (const auto now = records.settled()) {                    // empty: the writer is still opening the store
 //     auto parts = records.read(*now, threads, progress);        // all records of versions up to now->version
 //     ...
@@ -17,9 +17,10 @@
 // head, its second version, and the mark in a stamp that says that it is durable.
 // Where a segment's fill end vouches for records, bytes that are none are damage.
 //
-// What is not a segment of records may become one: a hole, a segment of queries that were dropped, and, once another
-// process has opened the store, a segment of a persistent index. So these are looked at again. Their headers are read
-// from the file and not through the mapping: who closes the store may cut them off.
+// What is not a segment of records may become one: a hole, a segment of queries that were dropped, what compactions
+// have replaced and, once another process has opened the store, a segment of a persistent index. So these are looked at
+// again; what the manifest names is not. Their headers are read from the file and not through the mapping: who closes
+// the store may cut them off.
 //
 // Threads: one at a time. for_each_left() from any thread, but not during keep().
 // Errors: what read() has read is read again by the next one, unless keep() was called: so nothing is missing after an
@@ -32,6 +33,7 @@
 #include <vector>
 
 #include "icecore/options.hpp"
+#include "pool/manifest/manifest.hpp"
 #include "pool/pool_set.hpp"
 #include "store/write/record_totals.hpp"
 #include "store/write/segment_source.hpp"
@@ -45,6 +47,7 @@ struct settled_now {
   std::uint64_t epoch;
   icecore::version version;
   std::uint32_t manifest;                             ///< number of the one that the root leads to
+  bool index_stays;                                   ///< until the root leads to another one
   std::array<std::uint64_t, format::files_max> ends;  ///< by file
   /// Of a closed store: everything that is there, up to the version that was open. Empty beside a writer.
   struct content {
@@ -64,8 +67,10 @@ struct settled_part {
 
 class settled_records final : public segment_source {
  public:
-  /// Segments of records of other eras than this one do not count.
-  settled_records(pool_set& in, std::uint32_t era) noexcept : pool_(&in), era_(era) {}
+  /// Of who keeps this manifest: what it names stays. Segments of records of other eras than its own do not count.
+  settled_records(pool_set& in, const manifest& of);
+  /// Of no era, for who only asks what there is.
+  explicit settled_records(pool_set& in) noexcept : pool_(&in) {}
 
   /// Empty while a process is opening the store, and of a store whose writer was in another boot of this machine, or
   /// on another machine: what that one has in its memory is not here.
@@ -104,7 +109,7 @@ class settled_records final : public segment_source {
   }
 
  private:
-  enum class use : std::uint8_t { unknown, index, queries };
+  enum class use : std::uint8_t { unknown, stays, other };
   struct area {
     link from;
     link to;
@@ -119,13 +124,14 @@ class settled_records final : public segment_source {
   };
 
   void find_segments(const settled_now& now);
-  void look_at(link from, link to, std::vector<area>& others);
+  void look_at(link from, link to, bool index_stays, std::vector<area>& others);
   void read_segment(segment_tail& place, version up_to, settled_part& into) const;
   void take(link at, version v, settled_part& into) const;
   [[noreturn]] void raise_missing(link at) const;
 
   pool_set* pool_;
-  std::uint32_t era_;
+  std::uint32_t era_ = 0;
+  std::vector<link> named_;  ///< segments that the manifest names, ascending
   progress_of_reading kept_;
   progress_of_reading now_;  // of the last read()
 };

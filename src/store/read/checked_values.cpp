@@ -35,6 +35,13 @@ checked_values::checked_values(const pool_set& of) {
 
 checked_values::~checked_values() { unmap_all(bits_); }
 
+void checked_values::forget() noexcept {
+  for (const auto& b : bits_) {
+    // cannot fail: it is memory of this process, and mapped
+    if (b.words != nullptr) static_cast<void>(::madvise(b.words, b.size_bytes, MADV_DONTNEED));
+  }
+}
+
 namespace {
 
 std::string_view key_of(const history_base& histories, record r) {

@@ -29,6 +29,9 @@ class checked_values {
     word_of(l).fetch_or(mask_of(l), std::memory_order_relaxed);
   }
 
+  /// As if none had been checked.
+  void forget() noexcept;
+
   /// Returns if the record's large value is intact. Throws errc::damaged with key, version and position if it is not,
   /// or if the record stands for lost ones.
   void require_intact(const pool_set& in, const history_base& histories, link l) {

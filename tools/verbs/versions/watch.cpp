@@ -135,9 +135,6 @@ class watcher {
     return true;
   }
   [[nodiscard]] bool has_printed() const noexcept { return printed_ != 0; }
-  void let_go() { holds_ = {}; }
-  /// From now on prints what this one shows: the same store, opened again.
-  void go_on_with(const store& s) { store_ = &s; }
 
  private:
   /// In the order of the versions, then of the keys, then the oldest first.
@@ -179,18 +176,7 @@ exit_code watch(const watch_arguments& a) {
   std::optional<opened_store> s = open_when_there(a, pauses);
   if (!s) return ended ? exit_code::interrupted : exit_code::negative;
   watcher prints(*s, a);
-  while (prints.print() && !a.once && pauses.next()) {
-    try {
-      static_cast<void>(s->refresh());
-    } catch (const error& e) {
-      if (e.code() != errc::closed) throw;
-      prints.let_go();  // the store was packed: it is opened again
-      s.reset();
-      if (auto again = open_when_there(a, pauses)) s.emplace(std::move(*again));
-      if (!s) break;
-      prints.go_on_with(*s);
-    }
-  }
+  while (prints.print() && !a.once && pauses.next()) static_cast<void>(s->refresh());
   out().flush();
   if (ended) return exit_code::interrupted;
   return prints.has_printed() ? exit_code::ok : exit_code::negative;

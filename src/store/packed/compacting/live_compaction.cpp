@@ -414,6 +414,8 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
   check(how);
   check_usable();
   const compaction_turn one_at_a_time(*this);
+  // Readers beside this process that have refreshed since look at what the last one made, which this one replaces.
+  if (!how.dry_run) static_cast<void>(give_back_replaced());
   const auto change = [&](changes_before before) {
     constexpr unsigned tries = 3;
     for (unsigned n = 1;; ++n) {

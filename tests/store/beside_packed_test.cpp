@@ -1,0 +1,347 @@
+// Readers beside a process that packs the store while it writes it: they go on with what was packed when they refresh,
+// while their own threads read; what a version shows never changes; and the writer uses again what no reader looks at.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "icecore/compaction.hpp"
+#include "icecore/icecore.hpp"
+#include "support/expect.hpp"
+#include "support/file.hpp"
+#include "support/fingerprint.hpp"
+#include "support/process.hpp"
+#include "support/scratch.hpp"
+#include "support/seed.hpp"
+#include "support/several_files.hpp"
+
+namespace icecore::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+options reading() {
+  options opening;
+  opening.access = access::read_only;
+  return opening;
+}
+
+std::uint64_t bytes_on_devices(const std::filesystem::path& folder) {
+  std::uint64_t sum = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    struct stat about {};
+    EXPECT_EQ(::stat(entry.path().c_str(), &about), 0);
+    sum += static_cast<std::uint64_t>(about.st_blocks) * 512;
+  }
+  return sum;
+}
+
+std::vector<std::string> names_of(const std::vector<tag_info>& tags) {
+  std::vector<std::string> all;
+  for (const tag_info& each : tags) all.push_back(std::to_string(each.version) + " " + each.name);
+  return all;
+}
+
+template <class Range>
+std::size_t count(Range&& all) {
+  std::size_t n = 0;
+  for (const auto& each : all) {
+    static_cast<void>(each);
+    ++n;
+  }
+  return n;
+}
+
+class BesidePacked : public ::testing::TestWithParam<setting> {
+ protected:
+  scratch folder_{GetParam().where};
+  std::filesystem::path path_ = folder_ / "packed.ice";
+
+  [[nodiscard]] options writing() const { return GetParam().options_at(path_); }
+  /// Each key has `what`, so no two of its values are alike.
+  static version write(store& to, const std::string& what, int keys = 200) {
+    for (int i = 0; i < keys; ++i) to.insert("key " + std::to_string(i), what + " of " + std::to_string(i));
+    to.insert("large", what + std::string(100'000, 'l'));
+    return to.tag("tag " + what);
+  }
+};
+
+TEST_P(BesidePacked, a_reader_shows_all_that_its_writer_does_behind_each_compaction) {
+  store writer(path_, writing());
+  write(writer, "first");
+  store reader(path_, reading());
+  for (int turn = 0; turn < 4; ++turn) {
+    const std::string what = "turn " + std::to_string(turn);
+    const version v = write(writer, what);
+    EXPECT_TRUE(writer.compact({.whole = turn % 2 == 1, .on_progress = {}}).packed);
+    writer.insert("young", what);
+    writer.remove("key " + std::to_string(turn));
+    const version young = writer.tag("young " + what);
+    EXPECT_EQ(reader.refresh(), young);
+    EXPECT_EQ(reader.clock(), writer.clock());
+    EXPECT_EQ(reader.stats().strata, writer.stats().strata);
+    EXPECT_EQ(names_of(reader.tags()), names_of(writer.tags()));
+    EXPECT_EQ(reader.keys(), writer.keys());
+    EXPECT_EQ(reader.find("young"), what);
+    EXPECT_EQ(reader.find("key " + std::to_string(turn)), std::nullopt);
+    EXPECT_EQ(reader.find("large", v), what + std::string(100'000, 'l'));
+    for (const version each : {v, young}) EXPECT_EQ(fingerprint(reader.at(each)), fingerprint(writer.at(each)));
+    for (const std::string_view key : {"young", "key 1", "key 7", "large"}) {
+      EXPECT_EQ(count(reader.history(key)), count(writer.history(key))) << key;
+    }
+    EXPECT_EQ(count(reader.diff(v, young)), count(writer.diff(v, young)));
+    const auto to = folder_ / ("copy " + std::to_string(turn));
+    reader.checkpoint().write(to);
+    EXPECT_TRUE(verify_file(to).ok());
+    EXPECT_EQ(fingerprint(store(to, reading()).at(young)), fingerprint(writer.at(young)));
+    EXPECT_TRUE(reader.verify().ok());
+  }
+}
+
+TEST_P(BesidePacked, versions_expire_for_a_reader_when_it_refreshes_but_not_under_its_snapshots) {
+  store writer(path_, writing());
+  writer.set_retention({.newest = 1});
+  const version first = write(writer, "first");
+  const version second = write(writer, "second");
+  store reader(path_, reading());
+  auto kept = std::make_unique<snapshot>(reader.at(first));
+  const std::uint64_t was = fingerprint(*kept);
+  EXPECT_TRUE(writer.compact({.whole = true, .on_progress = {}}).packed);
+  EXPECT_EQ(fingerprint(reader.at(first)), was) << "until it refreshes";
+  const version third = write(writer, "third");
+  EXPECT_EQ(reader.refresh(), third);
+  expect_error(errc::version_expired, "has expired", [&] { static_cast<void>(reader.at(first)); });
+  EXPECT_EQ(fingerprint(*kept), was);
+  EXPECT_EQ(reader.find("key 5", second), "second of 5");
+  EXPECT_EQ(reader.find("key 5"), "third of 5");
+  for (int i = 0; i < 3; ++i) {
+    write(writer, "later " + std::to_string(i));
+    EXPECT_TRUE(writer.compact({.whole = true, .on_progress = {}}).packed);
+    static_cast<void>(reader.refresh());
+    EXPECT_EQ(fingerprint(*kept), was);
+  }
+}
+
+// A reader that stays, and refreshes, costs no more space than one that opens the store again each time.
+TEST_P(BesidePacked, a_store_reaches_a_steady_size_beside_a_reader_that_refreshes) {
+  store writer(path_, writing());
+  writer.set_retention({.newest = 2});
+  write(writer, "first", 2'000);
+  store reader(path_, reading());
+  std::uint64_t early = 0;
+  constexpr int turns = 40;
+  for (int turn = 0; turn < turns; ++turn) {
+    write(writer, "turn " + std::to_string(turn), 2'000);
+    EXPECT_TRUE(writer.compact({.whole = true, .on_progress = {}}).packed);
+    static_cast<void>(reader.refresh());
+    EXPECT_EQ(reader.find("key 1999"), "turn " + std::to_string(turn) + " of 1999");
+    if (turn == 9) early = bytes_on_devices(folder_.path());
+  }
+  EXPECT_LE(bytes_on_devices(folder_.path()), early + early / 4);
+}
+
+// Its last pin may end long after its last refresh.
+TEST_P(BesidePacked, a_reader_lets_go_when_its_last_snapshot_of_before_has_ended_without_refreshing_again) {
+  store writer(path_, writing());
+  write(writer, "first");
+  store reader(path_, reading());
+  auto kept = std::make_unique<snapshot>(reader.latest());
+  EXPECT_TRUE(writer.compact().packed);
+  static_cast<void>(reader.refresh());
+  EXPECT_FALSE(writer.compact().packed) << "all is packed";
+  EXPECT_GT(writer.stats().waiting_bytes, 0U) << "what the snapshot leads into";
+  kept.reset();
+  const deadline soon("the space that a reader has let go of", 60s);
+  while (writer.stats().waiting_bytes != 0) {
+    EXPECT_FALSE(writer.compact().packed);
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_EQ(reader.find("key 7"), "first of 7");
+}
+
+TEST_P(BesidePacked, threads_of_a_reader_read_while_it_goes_on_with_what_is_packed) {
+  const deadline soon("threads that read while the store is packed", 150s);
+  const std::uint64_t seed = test_seed();
+  const shared<std::atomic<int>> turns;
+  const shared<std::atomic<bool>> over;
+  {
+    store made(path_, writing());
+    made.set_retention({.newest = 4});
+    write(made, "0", 100);
+  }
+  child writes([&] {
+    store s(path_, writing());
+    for (int turn = 1; !*over; ++turn) {
+      write(s, std::to_string(turn), 100);
+      if (turn % 3 == 0) static_cast<void>(s.compact({.whole = turn % 2 == 0, .on_progress = {}}));
+      ++*turns;
+      if (turn % 16 == 0) std::this_thread::sleep_for(1ms);
+    }
+    return 0;
+  });
+  while (*turns == 0) std::this_thread::sleep_for(1ms);
+  store reader(path_, reading());
+  std::mutex lock;
+  std::map<version, std::uint64_t> seen;
+  std::atomic<int> refreshes{0};
+  std::atomic<int> looks{0};
+  constexpr int wanted = 150;
+  in_threads(4, [&](unsigned thread) {
+    for (std::uint64_t i = 0; refreshes < wanted || looks < wanted; ++i) {
+      if (thread == 0) {
+        const version shown = reader.refresh();
+        EXPECT_LT(shown, reader.clock() + 1);
+        ++refreshes;
+        std::this_thread::sleep_for(200us);
+        continue;
+      }
+      // one key at a time, or all of them: each value of a version is of the same turn
+      try {
+        const snapshot now = reader.latest();
+        const std::string turn = std::string(*now.find("key 0")).substr(0, std::string(*now.find("key 0")).find(' '));
+        EXPECT_EQ(now.find("key 99"), turn + " of 99");
+
+        EXPECT_TRUE(reader.find_tag(now.version()));
+        const std::uint64_t sum = fingerprint(now);
+        {
+          const std::scoped_lock one(lock);
+          EXPECT_EQ(seen.try_emplace(now.version(), sum).first->second, sum) << "version " << now.version();
+        }
+        const auto again = reader.find("key " + std::to_string((i + seed) % 100), now.version());
+        EXPECT_EQ(again, turn + " of " + std::to_string((i + seed) % 100));
+        for (const change& each : reader.history("key 3")) EXPECT_TRUE(each.value);
+      } catch (const error& e) {
+        // between two calls it may have refreshed
+        EXPECT_EQ(e.code(), errc::version_expired) << e.message();
+      }
+      ++looks;
+    }
+  });
+  *over = true;
+  EXPECT_EQ(writes.wait(), 0);
+  EXPECT_GT(seen.size(), 3U);
+  EXPECT_TRUE(verify_file(path_).ok());
+}
+
+/// Where in the files a text is: file and offset. The first of several.
+std::optional<std::pair<std::filesystem::path, std::size_t>> place_of(const std::filesystem::path& folder,
+                                                                      const std::string& text) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string all = read_file(entry.path());
+    if (const std::size_t at = all.find(text); at != std::string::npos) return {{entry.path(), at}};
+  }
+  return std::nullopt;
+}
+
+// What a reader knows of a place ends with what was there.
+TEST_P(BesidePacked, a_reader_checks_a_large_value_where_it_has_checked_another_one_before) {
+  store writer(path_, writing());
+  writer.set_retention({.newest = 1});
+  writer.insert("key", "v");
+  writer.tag();
+  store reader(path_, reading());
+  std::set<std::pair<std::filesystem::path, std::size_t>> read;
+  constexpr int turns = 60;
+  for (int turn = 0; turn < turns; ++turn) {
+    const std::string value = "value " + std::to_string(turn) + " " + std::string(100'000, 'v');
+    writer.insert("large", value);
+    writer.tag("turn " + std::to_string(turn));
+    static_cast<void>(reader.refresh());
+    const auto at = place_of(folder_.path(), value);
+    ASSERT_TRUE(at);
+    if (read.contains(*at)) {
+      std::fstream file(at->first, std::ios::binary | std::ios::in | std::ios::out);
+      file.seekp(static_cast<std::streamoff>(at->second + 50'000)).put('w');
+      file.close();
+      expect_error(errc::damaged, "value of key 'large'", [&] { static_cast<void>(reader.find("large")); });
+      return;
+    }
+    read.insert(*at);
+    EXPECT_EQ(reader.find("large"), value);
+    writer.remove("large");
+    writer.tag();
+    EXPECT_TRUE(writer.compact({.whole = true, .on_progress = {}}).packed);
+    static_cast<void>(reader.refresh());
+  }
+  FAIL() << "no place was used again";
+}
+
+TEST_P(BesidePacked, a_feed_tells_every_change_across_compactions) {
+  const deadline soon("a feed beside a writer that packs the store", 120s);
+  store writer(path_, writing());
+  store reader(path_, reading());
+  constexpr int turns = 12;
+  std::thread writes([&] {
+    for (int turn = 0; turn < turns; ++turn) {
+      writer.insert("key", std::to_string(turn));
+      writer.tag("turn " + std::to_string(turn));
+      if (turn % 3 == 1) {
+        EXPECT_TRUE(writer.compact({.whole = turn % 2 == 0, .on_progress = {}}).packed);
+      }
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  feed changes = reader.feed({.after = 0, .unsynced = true});
+  int told = 0;
+  while (told < turns) {
+    for (const key_change& each : changes.next(100, 100ms).changes) {
+      EXPECT_EQ(each.key, "key");
+      EXPECT_EQ(each.value, std::to_string(told));
+      ++told;
+    }
+  }
+  writes.join();
+}
+
+// As where an icecore of before has the file open, or the file system has no locks.
+TEST_P(BesidePacked, where_nothing_can_keep_one_manifest_a_reader_keeps_all_and_goes_on_all_the_same) {
+  store writer(path_, writing());
+  write(writer, "first");
+  const int other = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(other, 0);
+  struct flock l {};
+  l.l_type = F_WRLCK;
+  l.l_whence = SEEK_SET;
+  l.l_start = (std::int64_t{1} << 62) - 2 - (std::int64_t{1} << 32);
+  l.l_len = std::int64_t{1} << 32;
+  ASSERT_EQ(fcntl(other, F_OFD_SETLK, &l), 0);
+  {
+    store reader(path_, reading());
+    for (int turn = 0; turn < 3; ++turn) {
+      EXPECT_TRUE(writer.compact().packed);
+      const version v = write(writer, "turn " + std::to_string(turn));
+      EXPECT_EQ(reader.refresh(), v);
+      EXPECT_EQ(fingerprint(reader.at(v)), fingerprint(writer.at(v)));
+      EXPECT_GT(writer.stats().waiting_bytes, 0U);
+    }
+  }
+  ::close(other);
+}
+
+std::vector<setting> settings() {
+  return {
+      {place::tmpfs, durability::none},
+      {place::tmpfs, durability::operation, index_kind::hash},
+      {place::tmpfs, durability::operation, index_kind::persistent},
+      {place::tmpfs, durability::none, index_kind::btree, 3},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, BesidePacked, ::testing::ValuesIn(settings()),
+                         [](const auto& one) { return one.param.name(); });
+
+}  // namespace
+}  // namespace icecore::testing
