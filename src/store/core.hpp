@@ -217,6 +217,8 @@ class [[gnu::visibility("hidden")]] store_core {
   // ---- The parts ----
   /// What views of keys and values lead into.
   [[nodiscard]] pin_table::memory memory_of_views() const;
+  /// Whether it keeps what it looks at, and nothing else, from being given back by another process.
+  [[nodiscard]] bool keeps_its_own() const noexcept { return views_ != nullptr; }
   /// The number of its young generation.
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
   /// Under the gate: throws engine_is_behind if another process has replaced this engine.

@@ -74,7 +74,12 @@ version opened_store::refresh() {
   const std::scoped_lock one_at_a_time(following_);
   const version shown = current().refresh();  // nobody else replaces it
   if (!drop_replaced()) drop_in_background();
+  end_viewing();
   return shown;
+}
+
+void opened_store::end_viewing() noexcept {
+  if (drop_replaced() && current().keeps_its_own()) pool->file().end_viewing();
 }
 
 /// A reader that does not refresh any more would keep the space of what its pins were on.

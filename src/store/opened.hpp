@@ -128,6 +128,8 @@ class [[gnu::visibility("hidden")]] opened_store {
   void follow();
   /// store::refresh()
   version refresh();
+  /// Beside the writer, if all that is looked at is kept by itself: nothing else is kept from here on.
+  void end_viewing() noexcept;
   /// In a process that is attached, whose first engine is of this generation.
   void begin_following(std::uint64_t number);
   /// For the next holder of the gate whose last one was killed.

@@ -18,6 +18,8 @@ for line in sys.stdin:
         store[words[0].encode()] = words[1].encode()
     elif what == "tag":
         store.tag(*words)
+    elif what == "compact":
+        store.compact()
     print("done", flush=True)
 """
 
@@ -71,6 +73,26 @@ def test_a_reader_shows_what_another_process_has_closed(tmp_path, index):
             assert store.refresh() == 3 and store[b"b"] == b"3"
     with icecore.open(path) as store:
         assert not store.beside_writer and store[b"b"] == b"3"
+
+
+@pytest.mark.parametrize("index", ["btree", "persistent"])
+def test_a_reader_goes_on_with_what_is_packed(tmp_path, index):
+    path = tmp_path / "packed.ice"
+    with Writer(path, index) as writer:
+        writer.do("insert a 1")
+        writer.do("tag one")
+        with icecore.open(path, "r") as reader:
+            one = reader.at(tag="one")
+            for packed in range(3):
+                writer.do(f"insert b {packed}")
+                writer.do("compact")
+                writer.do(f"insert c {packed}")
+                writer.do(f"tag packed-{packed}")
+                reader.refresh()
+                assert reader.at(tag=f"packed-{packed}")["c"] == str(packed).encode()
+                assert dict(reader.items()) == {b"a": b"1", b"b": str(packed).encode(), b"c": str(packed).encode()}
+                assert reader.stats().strata > 0
+                assert dict(one.items()) == dict(reader.at(tag="one").items()) == {b"a": b"1"}
 
 
 def test_a_reader_can_ask_to_be_alone(tmp_path):

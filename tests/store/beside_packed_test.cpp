@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -306,29 +307,63 @@ TEST_P(BesidePacked, a_feed_tells_every_change_across_compactions) {
   writes.join();
 }
 
-// As where an icecore of before has the file open, or the file system has no locks.
-TEST_P(BesidePacked, where_nothing_can_keep_one_manifest_a_reader_keeps_all_and_goes_on_all_the_same) {
+/// Keeps manifests from being kept, as an icecore of before does that has the file open, or a file system without
+/// locks.
+class taken_bytes {
+ public:
+  taken_bytes(const std::filesystem::path& path, std::int64_t first, std::int64_t count)
+      : descriptor_(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    constexpr std::int64_t bytes_of_manifests = (std::int64_t{1} << 62) - 2 - (std::int64_t{1} << 32);
+    struct flock l {};
+    l.l_type = F_WRLCK;
+    l.l_whence = SEEK_SET;
+    l.l_start = bytes_of_manifests + first;
+    l.l_len = count;
+    if (fcntl(descriptor_, F_OFD_SETLK, &l) != 0) throw std::runtime_error("the bytes are locked already");
+  }
+  ~taken_bytes() { ::close(descriptor_); }
+  taken_bytes(const taken_bytes&) = delete;
+  taken_bytes& operator=(const taken_bytes&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+TEST_P(BesidePacked, where_no_manifest_can_be_kept_a_reader_keeps_all_and_goes_on_all_the_same) {
   store writer(path_, writing());
   write(writer, "first");
-  const int other = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(other, 0);
-  struct flock l {};
-  l.l_type = F_WRLCK;
-  l.l_whence = SEEK_SET;
-  l.l_start = (std::int64_t{1} << 62) - 2 - (std::int64_t{1} << 32);
-  l.l_len = std::int64_t{1} << 32;
-  ASSERT_EQ(fcntl(other, F_OFD_SETLK, &l), 0);
-  {
-    store reader(path_, reading());
-    for (int turn = 0; turn < 3; ++turn) {
-      EXPECT_TRUE(writer.compact().packed);
-      const version v = write(writer, "turn " + std::to_string(turn));
-      EXPECT_EQ(reader.refresh(), v);
-      EXPECT_EQ(fingerprint(reader.at(v)), fingerprint(writer.at(v)));
-      EXPECT_GT(writer.stats().waiting_bytes, 0U);
-    }
+  const taken_bytes all(path_, 0, std::int64_t{1} << 32);
+  store reader(path_, reading());
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_TRUE(writer.compact().packed);
+    const version v = write(writer, "turn " + std::to_string(turn));
+    EXPECT_EQ(reader.refresh(), v);
+    EXPECT_EQ(fingerprint(reader.at(v)), fingerprint(writer.at(v)));
+    EXPECT_GT(writer.stats().waiting_bytes, 0U);
   }
-  ::close(other);
+}
+
+TEST_P(BesidePacked, where_one_manifest_cannot_be_kept_a_reader_keeps_all_until_it_has_another_one) {
+  store writer(path_, writing());
+  const version first = write(writer, "first");
+  store reader(path_, reading());
+  {
+    const taken_bytes second(path_, 1, 1);
+    EXPECT_TRUE(writer.compact().packed);
+    EXPECT_EQ(reader.refresh(), first);
+    EXPECT_EQ(reader.stats().strata, 1U);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(writer.compact().packed) << "all is packed";
+    EXPECT_GT(writer.stats().waiting_bytes, 0U);
+  }
+  const version second = write(writer, "second");
+  EXPECT_TRUE(writer.compact({.whole = true, .on_progress = {}}).packed);
+  EXPECT_EQ(fingerprint(reader.at(first)), fingerprint(writer.at(first)));
+  EXPECT_EQ(reader.refresh(), second);
+  EXPECT_FALSE(writer.compact().packed);
+  EXPECT_EQ(writer.stats().waiting_bytes, 0U) << "the reader keeps the newest manifest alone";
+  EXPECT_EQ(fingerprint(reader.at(first)), fingerprint(writer.at(first)));
 }
 
 std::vector<setting> settings() {

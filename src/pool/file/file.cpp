@@ -122,10 +122,12 @@ void pool_file::begin_viewing(access how) {
   if (how != access::attached) view(*viewer_);
 }
 
-void pool_file::begin_to_view() const noexcept {
+bool pool_file::begin_to_view() const noexcept {
   try {
     view(*viewer_);
-  } catch (const error&) {  // somebody gives space back for longer than a process can wait that ends
+    return true;
+  } catch (const error&) {
+    return false;
   }
 }
 

@@ -75,8 +75,10 @@ class pool_file {
   /// While it lives, nobody else looks at what this manifest does not name, and who comes waits. Null if somebody does,
   /// or if nobody can tell. Precondition: the root leads to the manifest.
   [[nodiscard]] std::shared_ptr<const void> without_other_viewers(std::uint32_t manifest) const;
-  /// For a process that was attached and ends, while views of it live on: from now on it is such a viewer.
-  void begin_to_view() const noexcept;
+  /// From now on it is such a viewer, or nobody gives space back: for a process that was attached and ends, while views
+  /// of it live on, and for who cannot keep() what it looks at. False if somebody has been giving space back for longer
+  /// than a process can wait that ends.
+  bool begin_to_view() const noexcept;
   /// While it lives, this process keeps what the manifest of this number names, and nothing else, from being given
   /// back: who looks at no more ends its viewing behind that. Null if the file system has no such locks, if the path
   /// leads to another file by now, or if an icecore has the file open for writing that does not know of them.

@@ -134,12 +134,10 @@ std::shared_ptr<index::arena> own_index_memory(bool huge_pages) {
   return std::make_shared<index::arena>(index::arena_options{.huge_pages = huge_pages});
 }
 
-/// What keeps this manifest, if the root still leads there; null if it does not, or if nothing can keep it. Then the
-/// reader looks at everything (pool_file::viewer()).
-std::shared_ptr<const void> keep(pool_set& pools, std::uint32_t manifest) {
-  auto keeps = pools.first().file().keep(manifest);
+/// Whether the root leads to this manifest: for who looks behind keeping it.
+bool leads_to(const pool_set& pools, std::uint32_t manifest) {
   const auto root = newest_root(pools.first().base());
-  return root && root->manifest == manifest ? std::move(keeps) : nullptr;
+  return root && root->manifest == manifest;
 }
 
 std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, manifest packing,
@@ -164,8 +162,9 @@ std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, m
   std::memcpy(parts.hash_seed.data(), root.hash_seed, sizeof root.hash_seed);
   parts.lost = lost_versions_of(root);
   parts.beside_writer = true;
-  parts.views = keep(pools, parts.packing.number);
-  const bool keeps_its_own = parts.views != nullptr;
+  // Else it goes on to look at everything, as it does until here (pool_file::viewer()).
+  if (auto keeps = pools.first().file().keep(parts.packing.number); leads_to(pools, parts.packing.number))
+    parts.views = std::move(keeps);
 
   observed_parts own = observed_parts_of(parts, std::move(records), found, threads_for(pools, opening));
   own.newest = now.version;
@@ -177,7 +176,7 @@ std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, m
   parts.shared->newest_recovered = now.version;
   parts.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   auto made = make_store<observed_engine, observed_heads>(std::move(parts), std::move(own));
-  if (keeps_its_own) pools.file().end_viewing();
+  made->end_viewing();
   return made;
 }
 
@@ -318,13 +317,10 @@ struct packed_since {
 std::optional<packed_since> read_packed(pool_set& pools) {
   const auto root = newest_root(pools.first().base());
   if (!root) return std::nullopt;
-  const auto leads_there = [&] {
-    const auto again = newest_root(pools.first().base());
-    return again && again->manifest == root->manifest;
-  };
   packed_since all;
   all.keeps = pools.first().file().keep(root->manifest);
-  if (!leads_there()) return std::nullopt;
+  if (all.keeps == nullptr && !pools.file().begin_to_view()) return std::nullopt;
+  if (!leads_to(pools, root->manifest)) return std::nullopt;
   try {
     pools.follow();
     all.packing = manifest_of(pools);
@@ -340,7 +336,7 @@ std::optional<packed_since> read_packed(pool_set& pools) {
     if (again && again->epoch == now->epoch) raise_not_as_closed(pools);
     return std::nullopt;  // a process has opened the store meanwhile
   } catch (const error&) {
-    if (leads_there()) throw;
+    if (leads_to(pools, root->manifest)) throw;
     return std::nullopt;
   }
 }

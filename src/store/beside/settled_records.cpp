@@ -17,8 +17,9 @@
 namespace icecore::detail {
 
 settled_records::settled_records(pool_set& in, const manifest& of) : pool_(&in), era_(of.era) {
-  named_.reserve(of.extents.size() + 1);
+  named_.reserve(of.extents.size() + of.values.size() + 1);
   for (const format::named_extent& each : of.extents) named_.push_back(each.segment);
+  for (const format::named_value& each : of.values) named_.push_back(each.segment);
   if (of.number != 0) named_.push_back(of.segment);
   std::ranges::sort(named_);
 }
