@@ -17,11 +17,11 @@
 // afterwards. Cost: reads what is packed, and writes it; on the way the store takes the space of both, or less
 // (compaction_options::bytes_at_once). Memory: 64 MiB for each thread,
 // and of values that are longer twice the longest, three times if they are compressed. Readers beside the writer
-// (access::read_only) which have the store open keep what they have; the space that they may look at is given back by
-// the first opening for writing after they have ended. With `compression` versions of one key take little more than
-// what they differ by. A store with compressed records has format 5, one with large values that stay has format 6;
-// versions of icecore that do not know these refuse the store. Source: the log-structured merge-tree (O'Neil et al.,
-// Acta Informatica 33, 1996), with all versions kept.
+// (access::read_only) which have the store open keep what they have until they refresh() or end; the space that they
+// look at is given back by the next compaction, or the next opening for writing, behind that. With `compression`
+// versions of one key take little more than what they differ by. A store with compressed records has format 8, one with
+// large values that stay has format 9; versions of icecore that do not know these refuse the store. Source: the
+// log-structured merge-tree (O'Neil et al., Acta Informatica 33, 1996), with all versions kept.
 #pragma once
 
 #include <chrono>

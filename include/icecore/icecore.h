@@ -249,8 +249,9 @@ int icecore_sync(icecore_store* store);
 /* Of a store that is open beside the process that writes it: shows the versions that were settled since it was opened
  * or last refreshed. Snapshots stay what they were. version: NULL, or receives the newest version that can be read; for
  * any other store that is all that happens. Where the store was packed meanwhile, versions that the compaction gave up
- * are ICECORE_VERSION_EXPIRED from then on, but for what snapshots lead into. ICECORE_DAMAGED, ICECORE_IO and
- * ICECORE_NO_SPACE change nothing. */
+ * are ICECORE_VERSION_EXPIRED from then on; what snapshots and values lead into is kept until they end, and all else
+ * may be used again. After an error (ICECORE_DAMAGED, ICECORE_IO, ICECORE_NO_SPACE, ICECORE_LOCKED,
+ * ICECORE_UNSUPPORTED_FORMAT) nothing has changed. */
 int icecore_refresh(icecore_store* store, icecore_version* version);
 
 /* ---- Tags and versions ------------------------------------------------------------------------------------------ */

@@ -168,8 +168,9 @@ struct options {
 
   /// The memory for packed records that are compressed (compaction_options::compression), inflated: when there is more,
   /// what was not read lately is given back. What a value, snapshot, cursor or the like has shown stays as long as that
-  /// lives, beyond this bound. Where the kernel has no membarrier(2), nothing is given back before the store is closed.
-  /// 0: an eighth of the machine's memory, but no more than 1 GiB.
+  /// lives, beyond this bound. A compaction of the open store, or a refresh() behind one, begins another cache: the one
+  /// of before stays as long as snapshots and the like of before do. Where the kernel has no membarrier(2), nothing is
+  /// given back before the store is closed. 0: an eighth of the machine's memory, but no more than 1 GiB.
   std::uint64_t block_cache_bytes = 0;
 
   /// Give an existing store the index `index`, built anew in place. If the store already has this kind, the new one is
@@ -194,7 +195,7 @@ struct options {
 
   /// With read_only access, where another process of this machine has the store open for writing: open it all the same,
   /// and show the versions that are settled: closed, with no write under way that could still belong to them. The
-  /// process that writes is not told, waits for nothing, and may be killed or closed and the store opened again; what
+  /// process that writes waits for nothing, and may be killed or closed and the store opened again; what
   /// is shown stays the same until store::refresh(), which shows what was settled since, and everything once that
   /// process has closed the store. clock() is the version behind the newest settled one. Opening reads all records, as
   /// it does without a persistent index. Kept queries, kept feeds and holds are read, too, and not changed; a

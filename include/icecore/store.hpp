@@ -208,7 +208,8 @@ class store {
   /// Snapshots, cursors and values stay what they were. Returns the newest version that can be read. Of any other
   /// store: returns that version and does nothing else. Where the store was packed meanwhile (compact()): what
   /// snapshots and values lead into is kept until they end, and all else may be used again; versions that the
-  /// compaction gave up are errc::version_expired from then on. errc::damaged, errc::io and errc::no_space change
+  /// compaction gave up are errc::version_expired from then on. damaged, io, no_space, locked (a process gives space
+  /// back, and does not end), unsupported_format (a newer icecore writes the store by now) and std::bad_alloc change
   /// nothing. Cost: a look at each segment of the files, and the new records; behind a compaction, all records that
   /// were written since.
   version refresh();
@@ -350,12 +351,14 @@ class store {
   /// Packs what was written (compaction.hpp) while any thread goes on to read and write. Writers are stopped for a
   /// moment at the end: the report says how long. Views, snapshots, cursors, queries and feeds that are open stay
   /// valid, and keep the space that they may look at: it is given back by the next call after they have ended, or by
-  /// the next opening. All up to the report's `up_to` is durable, as after sync(). With the index `persistent` the
-  /// young generation then has an index in memory until the store is opened again. One call at a time; others wait.
-  /// In a store that processes share, the process that opened it packs, and all others go on as its threads do. One
-  /// that is attached asks it (within 50 ms), and waits for its report or error. compaction_options::threads are the
-  /// opener's, `together` is refused. errc::closed if the opener closes the store meanwhile, errc::invalid_argument if
-  /// it has ended. Functions that compact() calls cannot call it again: errc::invalid_argument.
+  /// the next opening. So do readers beside this process, until they refresh(). Before it begins, the call gives back
+  /// what the last one replaced, if nobody looks at it by now; an errc::io of that ends it. All up to the report's
+  /// `up_to` is durable, as after sync(). With the index `persistent` the young generation then has an index in memory
+  /// until the store is opened again. One call at a time; others wait. In a store that processes share, the process
+  /// that opened it packs, and all others go on as its threads do. One that is attached asks it (within 50 ms), and
+  /// waits for its report or error. compaction_options::threads are the opener's, `together` is refused. errc::closed
+  /// if the opener closes the store meanwhile, errc::invalid_argument if it has ended. Functions that compact() calls
+  /// cannot call it again: errc::invalid_argument.
   compaction_report compact(const compaction_options& how = {});
   /// Automatic compaction (options::compaction) rests until it is resumed: at once, or when the extent that is being
   /// made is written. Nothing happens if the store has none. compact() waits for one that rests amid its work.

@@ -105,7 +105,8 @@ class pool {
   [[nodiscard]] bool is_observed() const noexcept { return mapping_->how() == mapping::kind::observed; }
   /// What is mapped. Whoever holds it can read views into the pool, even when the pool has ended.
   [[nodiscard]] std::shared_ptr<const void> memory() const {
-    // Space that views lead to is not given back: the lock that says so lives as long as they do.
+    // Space that views lead to is not given back: the lock that says so lives as long as they do. Beside the writer it
+    // is that of the engine (pool_file::keep()).
     return std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(mapping_,
                                                                                                  file_.viewer());
   }

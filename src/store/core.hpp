@@ -69,12 +69,12 @@ struct store_parts {
   std::vector<finding> findings;           ///< damage that was accepted
   std::shared_ptr<std::byte[]> stand_ins;  ///< stand for lost records: histories link into them
   bool accepts_damage = false;
-  bool attached = false;                          ///< another process has opened the store and shares it
-  std::filesystem::path shared_as;                ///< where this process shares it; empty if it does not
-  std::uint64_t generation = 1;                   ///< the young generation's number
-  std::shared_ptr<const void> views;              ///< keeps it from another process, if that one gives space back
-  bool beside_writer = false;                     ///< another process writes the store, and does not know of this one
-  manifest packing;                               ///< which extents are part of the store
+  bool attached = false;              ///< another process has opened the store and shares it
+  std::filesystem::path shared_as;    ///< where this process shares it; empty if it does not
+  std::uint64_t generation = 1;       ///< the young generation's number
+  std::shared_ptr<const void> views;  ///< keeps it from another process, if that one gives space back
+  bool beside_writer = false;         ///< another process writes the store, and waits for nothing of this one
+  manifest packing;                   ///< which extents are part of the store
   std::unique_ptr<const stratum::strata> packed;  ///< these; null if there are none
 
   [[nodiscard]] bool read_only() const noexcept { return !pool->shared(); }
@@ -124,13 +124,10 @@ class [[gnu::visibility("hidden")]] store_core {
     clock_->advance_to(open);
     shared_->closed_versions.ring();
   }
-  /// Of the current engine, beside the writer: takes in what was settled since, or makes an engine that has it the
-  /// current one. Returns the newest version that is shown. One at a time (opened_store::refresh()).
-  virtual version refresh();
-  /// Of an engine beside the writer: it has all up to this version, and the clock says so.
-  void show(version newest) noexcept {
-    newest_observed_.store(newest, std::memory_order_seq_cst);  // who learns of the version sees its records
-  }
+  /// Of the current engine, which the caller holds: takes in what was settled since, if another process writes the
+  /// store, or makes an engine that has it the current one. Returns the newest version that is shown. One at a time
+  /// (opened_store::refresh()).
+  virtual version refresh() { return newest_readable(); }
   /// Notes durably that the state of these closed versions is unknown. No other thread or process may use the store.
   void lose(const version_ranges& versions);
   /// Closes the open version if anything was written in it. Returns the newest closed version.
@@ -152,7 +149,7 @@ class [[gnu::visibility("hidden")]] store_core {
   void check_readable(version v) const {
     check_usable();
     const version open = clock_->now();
-    const bool is_closed = v < open || (v == open && read_only_ && v <= newest_readable());
+    const bool is_closed = v < open || (read_only_ && v <= newest_readable());
     if (is_closed && v >= all_known_from_) [[likely]]
       return;
     is_closed ? check_known(v) : raise_not_closed(v);
@@ -217,8 +214,6 @@ class [[gnu::visibility("hidden")]] store_core {
   // ---- The parts ----
   /// What views of keys and values lead into.
   [[nodiscard]] pin_table::memory memory_of_views() const;
-  /// Whether it keeps what it looks at, and nothing else, from being given back by another process.
-  [[nodiscard]] bool keeps_its_own() const noexcept { return views_ != nullptr; }
   /// The number of its young generation.
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
   /// Under the gate: throws engine_is_behind if another process has replaced this engine.
@@ -305,7 +300,9 @@ class [[gnu::visibility("hidden")]] store_core {
   [[nodiscard]] bool accepts_damage() const noexcept { return accepts_damage_; }
   /// Damage that was accepted at opening.
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
-  [[nodiscard]] verify_report verify(const progress_function& on_progress) const;
+  /// What verify() compares its records with. Under `opened_store::replacing`.
+  [[nodiscard]] std::vector<segment_tail> filled_segments() const;
+  [[nodiscard]] verify_report verify(std::vector<segment_tail> filled, const progress_function& on_progress) const;
   [[noreturn]] void raise_read_only() const;
   /// errc::forked after a fork (the child shares the file's lock and would write beside its parent), errc::poisoned
   /// after a failed sync, errc::closed if the process that shared the store has closed it.

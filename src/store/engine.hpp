@@ -306,7 +306,7 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
   observed_engine(store_parts&& parts, observed_parts&& own)
       : reading_engine<Heads>(std::move(parts), kind, *own.histories, *own.keys, *own.index, *own.tags),
         own_(std::move(own)) {
-    this->show(own_.newest);
+    this->newest_observed_.store(own_.newest, std::memory_order_relaxed);  // relaxed: no other thread is there yet
   }
 
   version refresh() override;
@@ -317,7 +317,7 @@ class [[gnu::visibility("hidden")]] observed_engine final : public reading_engin
 
   static constexpr heads_kind kind =
       reading_engine<Heads>::is_layered ? heads_kind::layered_observed : heads_kind::observed;
-  version follow();
+  version go_on_with_packed();
 
   observed_parts own_;
 };

@@ -69,21 +69,22 @@ version opened_store::refresh() {
   {
     const held_engine now = hold();
     now->check_usable();  // a forked child would wait for the mutex
-    if (!now->beside_writer()) return now->newest_readable();
+    if (!now->beside_writer()) return now->refresh();
   }
   const std::scoped_lock one_at_a_time(following_);
-  const version shown = current().refresh();  // nobody else replaces it
-  if (!drop_replaced()) drop_in_background();
-  end_viewing();
-  return shown;
+  struct drops {
+    opened_store* of;
+    ~drops() { of->drop_replaced_in_time(); }
+  } behind_it{this};
+  return hold()->refresh();  // nobody else replaces it
 }
 
-void opened_store::end_viewing() noexcept {
-  if (drop_replaced() && current().keeps_its_own()) pool->file().end_viewing();
-}
-
-/// A reader that does not refresh any more would keep the space of what its pins were on.
-void opened_store::drop_in_background() {
+/// As soon as the last pin ends: a reader that does not refresh any more would keep the space that it led into.
+void opened_store::drop_replaced_in_time() noexcept {
+  if (drop_replaced()) {
+    following_in_background_.reset();
+    return;
+  }
   if (following_in_background_) return;
   try {
     following_in_background_.emplace([this] { drop_replaced(); });
@@ -131,10 +132,12 @@ void opened_store::replace(replacement by) noexcept {
 
 bool opened_store::drop_replaced() {
   const std::scoped_lock lock(engines_mutex_);
-  const auto is_over = [this](const numbered& each) { return pins.none_before(each.until); };
+  // decided once for each: a pin may end meanwhile
+  const auto over =
+      std::ranges::partition(replaced_, [this](const numbered& each) { return !pins.none_before(each.until); });
   // Where another process writes: before it may use the space for values that nobody here has checked.
-  if (reads_only_ && std::ranges::any_of(replaced_, is_over)) checked->forget();
-  std::erase_if(replaced_, is_over);
+  if (reads_only_ && !over.empty()) checked->forget();
+  replaced_.erase(over.begin(), over.end());
   return replaced_.empty();
 }
 

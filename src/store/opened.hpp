@@ -128,8 +128,6 @@ class [[gnu::visibility("hidden")]] opened_store {
   void follow();
   /// store::refresh()
   version refresh();
-  /// Beside the writer, if all that is looked at is kept by itself: nothing else is kept from here on.
-  void end_viewing() noexcept;
   /// In a process that is attached, whose first engine is of this generation.
   void begin_following(std::uint64_t number);
   /// For the next holder of the gate whose last one was killed.
@@ -168,6 +166,7 @@ class [[gnu::visibility("hidden")]] opened_store {
     std::uint64_t block_cache_bytes = 0;
     bool huge_pages = true;
     bool grow_in_background = false;
+    unsigned recovery_threads = 0;
   } as_asked;
   std::unique_ptr<durable_point> synced;   ///< null unless durability is deferred
   std::unique_ptr<settled_point> settled;  ///< null unless readers beside this process learn what is settled
@@ -209,7 +208,7 @@ class [[gnu::visibility("hidden")]] opened_store {
  private:
   [[noreturn]] void refuse_lease() const;
   void follow_in_background();
-  void drop_in_background();
+  void drop_replaced_in_time() noexcept;
   void end_threads();
   [[nodiscard, gnu::always_inline]] bool is_behind(const store_core& engine) const noexcept;
 

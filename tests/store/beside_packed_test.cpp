@@ -56,6 +56,9 @@ std::vector<std::string> names_of(const std::vector<tag_info>& tags) {
   return all;
 }
 
+/// What write() was told.
+std::string turn_of(std::string_view value) { return std::string(value.substr(0, value.find(' '))); }
+
 template <class Range>
 std::size_t count(Range&& all) {
   std::size_t n = 0;
@@ -72,11 +75,17 @@ class BesidePacked : public ::testing::TestWithParam<setting> {
   std::filesystem::path path_ = folder_ / "packed.ice";
 
   [[nodiscard]] options writing() const { return GetParam().options_at(path_); }
+  /// Where durability is deferred, readers show what a sync has covered.
+  static void settle(store& writer) {
+    if (GetParam().deferred) writer.sync();
+  }
   /// Each key has `what`, so no two of its values are alike.
   static version write(store& to, const std::string& what, int keys = 200) {
     for (int i = 0; i < keys; ++i) to.insert("key " + std::to_string(i), what + " of " + std::to_string(i));
     to.insert("large", what + std::string(100'000, 'l'));
-    return to.tag("tag " + what);
+    const version v = to.tag("tag " + what);
+    settle(to);
+    return v;
   }
 };
 
@@ -91,6 +100,7 @@ TEST_P(BesidePacked, a_reader_shows_all_that_its_writer_does_behind_each_compact
     writer.insert("young", what);
     writer.remove("key " + std::to_string(turn));
     const version young = writer.tag("young " + what);
+    settle(writer);
     EXPECT_EQ(reader.refresh(), young);
     EXPECT_EQ(reader.clock(), writer.clock());
     EXPECT_EQ(reader.stats().strata, writer.stats().strata);
@@ -197,14 +207,15 @@ TEST_P(BesidePacked, threads_of_a_reader_read_while_it_goes_on_with_what_is_pack
   store reader(path_, reading());
   std::mutex lock;
   std::map<version, std::uint64_t> seen;
+  version newest = 0;  // of the thread that refreshes
   std::atomic<int> refreshes{0};
   std::atomic<int> looks{0};
   constexpr int wanted = 150;
   in_threads(4, [&](unsigned thread) {
     for (std::uint64_t i = 0; refreshes < wanted || looks < wanted; ++i) {
       if (thread == 0) {
-        const version shown = reader.refresh();
-        EXPECT_LT(shown, reader.clock() + 1);
+        EXPECT_GE(reader.refresh(), newest);
+        newest = reader.latest().version();
         ++refreshes;
         std::this_thread::sleep_for(200us);
         continue;
@@ -212,7 +223,8 @@ TEST_P(BesidePacked, threads_of_a_reader_read_while_it_goes_on_with_what_is_pack
       // one key at a time, or all of them: each value of a version is of the same turn
       try {
         const snapshot now = reader.latest();
-        const std::string turn = std::string(*now.find("key 0")).substr(0, std::string(*now.find("key 0")).find(' '));
+        const std::string zero(now.find("key 0").value());
+        const std::string turn = zero.substr(0, zero.find(' '));
         EXPECT_EQ(now.find("key 99"), turn + " of 99");
 
         EXPECT_TRUE(reader.find_tag(now.version()));
@@ -235,6 +247,100 @@ TEST_P(BesidePacked, threads_of_a_reader_read_while_it_goes_on_with_what_is_pack
   EXPECT_EQ(writes.wait(), 0);
   EXPECT_GT(seen.size(), 3U);
   EXPECT_TRUE(verify_file(path_).ok());
+}
+
+// The version that a reader showed before has expired when it refreshes.
+TEST_P(BesidePacked, readers_find_every_key_where_the_newest_version_alone_is_kept) {
+  const deadline soon("threads that read while all but the newest version expires", 150s);
+  const shared<std::atomic<int>> turns;
+  const shared<std::atomic<bool>> over;
+  {
+    store made(path_, writing());
+    made.set_retention({.newest = 1});
+    write(made, "0", 20);
+  }
+  child writes([&] {
+    store s(path_, writing());
+    for (int turn = 1; !*over; ++turn) {
+      write(s, std::to_string(turn), 20);
+      static_cast<void>(s.compact({.whole = true, .on_progress = {}}));
+      ++*turns;
+    }
+    return 0;
+  });
+  while (*turns == 0) std::this_thread::sleep_for(1ms);
+  store reader(path_, reading());
+  std::atomic<int> refreshes{0};
+  constexpr int wanted = 300;
+  in_threads(4, [&](unsigned thread) {
+    while (refreshes < wanted) {
+      if (thread == 0) {
+        static_cast<void>(reader.refresh());
+        ++refreshes;
+        continue;
+      }
+      EXPECT_TRUE(reader.find("key 7"));
+      const snapshot now = reader.latest();
+      const auto first = now.find("key 0");
+      const auto last = now.find("key 19");
+      if (!first || !last) {
+        ADD_FAILURE() << "version " << now.version() << " has " << (first ? "the first key" : "no first key")
+                      << ", and " << (last ? "the last one" : "no last one");
+        continue;
+      }
+      EXPECT_EQ(turn_of(*first), turn_of(*last));
+      if (thread == 1) {  // one that comes
+        const store another(path_, reading());
+        EXPECT_TRUE(another.find("key 7"));
+        EXPECT_TRUE(another.latest().find("key 0"));
+      }
+    }
+  });
+  *over = true;
+  EXPECT_EQ(writes.wait(), 0);
+}
+
+// No manifest names a request to forget: it goes although a reader keeps the newest one.
+TEST_P(BesidePacked, a_checkpoint_of_a_reader_is_whole_although_a_request_to_forget_ends_meanwhile) {
+  store writer(path_, writing());
+  write(writer, "first");
+  store reader(path_, reading());
+  auto kept = std::make_unique<snapshot>(reader.latest());
+  writer.forget({.keys = {"key 7"}, .prefixes = {}, .note = {}});
+  EXPECT_TRUE(writer.compact().packed) << "the request waits for what the reader keeps";
+  write(writer, "second");
+  static_cast<void>(reader.refresh());
+  auto cut = std::make_unique<checkpoint>(reader.checkpoint());
+  kept.reset();
+  static_cast<void>(reader.refresh());
+  for (int turn = 0; turn < 4; ++turn) {
+    write(writer, "turn " + std::to_string(turn), 3'000);
+    EXPECT_TRUE(writer.compact().packed);
+  }
+  cut->write(folder_ / "copy");
+  cut.reset();
+  const auto report = verify_file(folder_ / "copy");
+  EXPECT_TRUE(report.ok()) << report.damages.front().what;
+  EXPECT_EQ(store(folder_ / "copy", reading()).find("key 9"), "second of 9");
+  EXPECT_TRUE(reader.verify().ok());
+}
+
+TEST_P(BesidePacked, a_forked_child_of_a_reader_neither_refreshes_nor_lets_go_of_what_its_parent_keeps) {
+  store writer(path_, writing());
+  write(writer, "first");
+  store reader(path_, reading());
+  const snapshot kept = reader.latest();
+  const std::uint64_t was = fingerprint(kept);
+  EXPECT_TRUE(writer.compact().packed);
+  static_cast<void>(reader.refresh());
+  child forked([&] {
+    expect_error(errc::forked, "forked", [&] { static_cast<void>(reader.refresh()); });
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(forked.wait(), 0);
+  EXPECT_FALSE(writer.compact().packed);
+  EXPECT_GT(writer.stats().waiting_bytes, 0U);
+  EXPECT_EQ(fingerprint(kept), was);
 }
 
 /// Where in the files a text is: file and offset. The first of several.
@@ -260,6 +366,7 @@ TEST_P(BesidePacked, a_reader_checks_a_large_value_where_it_has_checked_another_
     const std::string value = "value " + std::to_string(turn) + " " + std::string(100'000, 'v');
     writer.insert("large", value);
     writer.tag("turn " + std::to_string(turn));
+    settle(writer);
     static_cast<void>(reader.refresh());
     const auto at = place_of(folder_.path(), value);
     ASSERT_TRUE(at);
@@ -289,6 +396,7 @@ TEST_P(BesidePacked, a_feed_tells_every_change_across_compactions) {
     for (int turn = 0; turn < turns; ++turn) {
       writer.insert("key", std::to_string(turn));
       writer.tag("turn " + std::to_string(turn));
+      settle(writer);
       if (turn % 3 == 1) {
         EXPECT_TRUE(writer.compact({.whole = turn % 2 == 0, .on_progress = {}}).packed);
       }
@@ -367,12 +475,39 @@ TEST_P(BesidePacked, where_one_manifest_cannot_be_kept_a_reader_keeps_all_until_
 }
 
 std::vector<setting> settings() {
+  setting deferred{place::tmpfs, durability::operation};
+  deferred.deferred = true;
   return {
       {place::tmpfs, durability::none},
       {place::tmpfs, durability::operation, index_kind::hash},
       {place::tmpfs, durability::operation, index_kind::persistent},
       {place::tmpfs, durability::none, index_kind::btree, 3},
+      deferred,
   };
+}
+
+TEST(BesidePackedOne, a_reader_may_refresh_while_it_verifies) {
+  const deadline soon("a reader that refreshes while it verifies", 60s);
+  const scratch folder(place::tmpfs);
+  options writing;
+  writing.durability = durability::none;
+  store writer(folder / "store.ice", writing);
+  constexpr std::uint64_t told_of = std::uint64_t{70} << 20;  // progress is told each 64 MiB, by one of the threads
+  for (const char* key : {"a", "b", "c", "d"}) writer.insert(key, std::string(told_of, *key));
+  writer.tag("first");
+  store reader(folder / "store.ice", reading());
+  int told = 0;
+  const auto report = reader.verify([&](const progress&) {
+    if (told++ != 0) return;
+    writer.insert("e", "second");
+    EXPECT_TRUE(writer.compact().packed);
+    const version second = writer.tag("second");
+    std::thread([&] { EXPECT_EQ(reader.refresh(), second); }).join();
+    EXPECT_EQ(reader.refresh(), second);
+    EXPECT_EQ(reader.stats().strata, 1U);
+  });
+  EXPECT_TRUE(report.ok());
+  EXPECT_GT(told, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, BesidePacked, ::testing::ValuesIn(settings()),

@@ -246,11 +246,10 @@ void require_no_reading_options(const read_arguments& read) {
 exit_code run_shell(const shell_arguments& a) {
   if (session::any() != nullptr) throw error(errc::invalid_argument, "this is a shell already");
   if (a.write) require_no_reading_options(a.read);
-  const auto opens = [&] {
-    if (a.write) return store(open_to_write(a.store, a.written, creation::open_or_create));
-    return store(open_to_read(a.store, a.read));
-  };
-  session on(a.store, opens(), a.write);
+  session on(a.store,
+             a.write ? store(open_to_write(a.store, a.written, creation::open_or_create))
+                     : store(open_to_read(a.store, a.read)),
+             a.write);
   if (!a.at.empty()) on.set_at(a.at);
   interpreter lines(on, a.store);
   catch_interrupts();

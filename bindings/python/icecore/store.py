@@ -318,7 +318,8 @@ class Store(StatefulStore, _Base):  # type: ignore[misc]  # its get() and update
         """Packs what was written, while other threads go on to read and write; ``icecore.compact`` says what packing
         does, and what its arguments mean. Writers are stopped for a moment at the end (``writers_stopped`` of the report,
         in seconds). The space of what is replaced is given back by the next call once the snapshots, views and iterators
-        that were open before have ended; until then ``erased`` is False. Everything up to ``up_to`` is durable then.
+        that were open before have ended, also those of readers beside this process, until they ``refresh()``; until then
+        ``erased`` is False. Everything up to ``up_to`` is durable then.
 
         >>> report = store.compact()
         >>> report.packed, report.records, store["a"]

@@ -162,9 +162,11 @@ class VersionedStore(_native.Store, VersionNames):
         True
 
         Where the store was packed meanwhile (``compact()``), versions that the compaction gave up raise
-        VersionExpiredError from then on; snapshots that live are kept.
+        VersionExpiredError from then on; what snapshots, views and iterators lead into is kept until they end, and all
+        else may be used again.
 
-        Raises DamagedError, IOFailedError, NoSpaceError and ClosedError.
+        Raises DamagedError, IOFailedError, NoSpaceError, LockedError, UnsupportedFormatError and ClosedError; nothing
+        has changed then.
         """
         return self._refresh()
 

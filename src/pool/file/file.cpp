@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -12,9 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "base/bytes.hpp"
 #include "base/raise.hpp"
@@ -52,25 +49,6 @@ unsigned long filesystem_magic(int descriptor) noexcept {
   struct statfs s {};
   if (fstatfs(descriptor, &s) != 0) return 0;
   return static_cast<unsigned long>(s.f_type) & 0xffffffffUL;
-}
-
-/// Whether locks of the kind of flock() are apart from those of fcntl() here.
-[[nodiscard]] bool tells_viewers(int descriptor) noexcept {
-  constexpr unsigned long smb_magic = 0x517bUL;
-  constexpr unsigned long cifs_magic = 0xff534d42UL;
-  constexpr unsigned long smb2_magic = 0xfe534d42UL;
-  const unsigned long magic = filesystem_magic(descriptor);
-  return magic != NFS_SUPER_MAGIC && magic != smb_magic && magic != cifs_magic && magic != smb2_magic;
-}
-
-/// `bytes`: 0 means to the end of all offsets.
-[[nodiscard]] bool set_lock(int descriptor, int type, std::int64_t from, std::int64_t bytes) noexcept {
-  struct flock l {};
-  l.l_type = static_cast<short>(type);
-  l.l_whence = SEEK_SET;
-  l.l_start = from;
-  l.l_len = bytes;
-  return fcntl(descriptor, F_OFD_SETLK, &l) == 0;
 }
 
 }  // namespace
@@ -114,85 +92,6 @@ pool_file::pool_file(const std::filesystem::path& path, beside_writer /*how*/)
     ::close(descriptor_);
     throw;
   }
-}
-
-void pool_file::begin_viewing(access how) {
-  viewer_ = std::make_shared<const lock_descriptor>(
-      [this] { return ::open(path_.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
-  if (how != access::attached) view(*viewer_);
-}
-
-bool pool_file::begin_to_view() const noexcept {
-  try {
-    view(*viewer_);
-    return true;
-  } catch (const error&) {
-    return false;
-  }
-}
-
-/// Waits for who gives space back just now, who holds the lock alone: but not for ever.
-void pool_file::view(const lock_descriptor& by) const {
-  constexpr std::chrono::seconds at_most{30};
-  constexpr std::chrono::milliseconds between_looks{1};
-  if (by.get() < 0 || !tells_viewers(descriptor_)) return;
-  const auto until = std::chrono::steady_clock::now() + at_most;
-  while (::flock(by.get(), LOCK_SH | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return;  // there are no such locks here
-    if (std::chrono::steady_clock::now() >= until) {
-      raise(errc::locked, "{}: another process gives space of the store back, and does not end; open it again later",
-            path_.native());
-    }
-    std::this_thread::sleep_for(between_looks);
-  }
-}
-
-std::shared_ptr<const void> pool_file::without_other_viewers(std::uint32_t manifest) const {
-  const int lock = viewer_->get();
-  if (lock < 0 || !tells_viewers(descriptor_)) return nullptr;
-  const auto take = [lock](int how) {
-    int failed = 0;
-    do {
-      failed = ::flock(lock, how) != 0 ? errno : 0;
-    } while (failed == EINTR);
-    return failed == 0;
-  };
-  // A conversion that fails may lose the shared lock: it is taken again. Nobody else can hold it alone, since this
-  // process alone has the file open for writing.
-  if (!take(LOCK_EX | LOCK_NB) || is_any_kept_but(manifest)) {
-    take(LOCK_SH);
-    return nullptr;
-  }
-  return {this, [take](const pool_file*) { take(LOCK_SH); }};
-}
-
-std::shared_ptr<const void> pool_file::keep(std::uint32_t manifest) {
-  const std::scoped_lock one_at_a_time(observing_);
-  if (keeper_ == nullptr) {
-    auto made = std::make_shared<const lock_descriptor>(
-        [this] { return ::open(path_.c_str(), O_CLOEXEC | O_NONBLOCK | O_RDONLY); });
-    if (made->get() < 0 || is_other_file(made->get())) return nullptr;
-    keeper_ = std::move(made);
-  }
-  const range byte{manifests_from + manifest, 1};
-  if (!set_lock(keeper_->get(), F_RDLCK, byte.from, byte.bytes)) return nullptr;
-  return {keeper_.get(), [by = keeper_, byte](const lock_descriptor*) {
-            static_cast<void>(set_lock(by->get(), F_UNLCK, byte.from, byte.bytes));
-          }};
-}
-
-void pool_file::end_viewing() const noexcept {
-  if (viewer_->get() >= 0) static_cast<void>(::flock(viewer_->get(), LOCK_UN));
-}
-
-bool pool_file::is_any_kept_but(std::uint32_t manifest) const noexcept {
-  const auto is_kept = [this](std::int64_t from, std::int64_t end) {
-    if (from == end) return false;
-    const auto holder = holder_against(F_WRLCK, {manifests_from + from, end - from});
-    return !holder || holder->l_type != F_UNLCK;
-  };
-  return is_kept(0, manifest) || is_kept(std::int64_t{manifest} + 1, manifests_max);
 }
 
 /// Takes no lock: it would refuse the process that is making a store here.
@@ -266,9 +165,16 @@ void pool_file::lock(access how) const {
   }
 }
 
-bool pool_file::try_lock(int type, const range& what) const noexcept {
-  return set_lock(locks_->get(), type, what.from, what.bytes);
+bool pool_file::set_lock(int descriptor, int type, const range& what) noexcept {
+  struct flock l {};
+  l.l_type = static_cast<short>(type);
+  l.l_whence = SEEK_SET;
+  l.l_start = what.from;
+  l.l_len = what.bytes;
+  return fcntl(descriptor, F_OFD_SETLK, &l) == 0;
 }
+
+bool pool_file::try_lock(int type, const range& what) const noexcept { return set_lock(locks_->get(), type, what); }
 
 bool pool_file::observe() {
   const std::scoped_lock one_at_a_time(observing_);

@@ -75,18 +75,20 @@ class pool_file {
   /// While it lives, nobody else looks at what this manifest does not name, and who comes waits. Null if somebody does,
   /// or if nobody can tell. Precondition: the root leads to the manifest.
   [[nodiscard]] std::shared_ptr<const void> without_other_viewers(std::uint32_t manifest) const;
-  /// From now on it is such a viewer, or nobody gives space back: for a process that was attached and ends, while views
-  /// of it live on, and for who cannot keep() what it looks at. False if somebody has been giving space back for longer
-  /// than a process can wait that ends.
-  bool begin_to_view() const noexcept;
-  /// While it lives, this process keeps what the manifest of this number names, and nothing else, from being given
-  /// back: who looks at no more ends its viewing behind that. Null if the file system has no such locks, if the path
-  /// leads to another file by now, or if an icecore has the file open for writing that does not know of them.
+  /// For a process that was attached and ends, while views of it live on: from now on it is such a viewer.
+  void begin_to_view() const noexcept;
+  /// For a reader beside the writer, which keeps from here on what it looks at.
+  void end_viewing() const noexcept;
+  /// While it lives, what the manifest of this number names is not given back, and all else may be. If that cannot be
+  /// told (the file system has no such locks, or an icecore has the file open for writing that does not know of them),
+  /// it is as keep_all(). Several of one manifest are one. Only of a file that is open beside_writer; from any thread.
   //
   // Who gives space back has the root lead to the next manifest first, and then looks which ones are kept. So who keeps
   // one looks at the root again behind that: if it still leads there, then whoever is to replace it sees the lock.
   [[nodiscard]] std::shared_ptr<const void> keep(std::uint32_t manifest);
-  void end_viewing() const noexcept;
+  /// While it lives, nothing is given back. Waits for who does so just now. errc::io without a lock; errc::locked if
+  /// that takes longer than a process can wait that ends.
+  [[nodiscard]] std::shared_ptr<const void> keep_all() const;
   /// Leaves space beside this process's lock for the locks of attached processes (access::attached).
   void admit_attached() const;
 
@@ -116,17 +118,20 @@ class pool_file {
   [[nodiscard]] bool is_dax() const noexcept;
 
  private:
-  /// Locks of attached processes start here, beyond the end of the largest possible file.
-  static constexpr std::int64_t attached_from = std::int64_t{1} << 62;
-  /// The byte that observers lock.
-  static constexpr std::int64_t observers_at = attached_from - 2;
   struct range {
     std::int64_t from;
     std::int64_t bytes;  ///< 0: to the end of all offsets
   };
+  /// Locks of attached processes start here, beyond the end of the largest possible file.
+  static constexpr std::int64_t attached_from = std::int64_t{1} << 62;
+  /// The byte that observers lock.
+  static constexpr std::int64_t observers_at = attached_from - 2;
   /// There is a byte for each manifest, which who keeps it locks.
   static constexpr std::int64_t manifests_max = std::int64_t{1} << 32;
   static constexpr std::int64_t manifests_from = observers_at - manifests_max;
+  [[nodiscard]] static constexpr range byte_of(std::uint32_t manifest) noexcept {
+    return {manifests_from + manifest, 1};
+  }
   /// What a writer locks: in this order, so the first of them decides which one of several writers has the file.
   static constexpr range of_writer[] = {{0, manifests_from}, {observers_at + 1, 0}};
 
@@ -135,13 +140,15 @@ class pool_file {
   void open_for_locks(int flags);
   [[nodiscard]] bool is_other_file(int descriptor) const;
   void lock(access how) const;
+  [[nodiscard]] static bool set_lock(int descriptor, int type, const range& what) noexcept;
   [[nodiscard]] bool try_lock(int type, const range& what) const noexcept;
   [[nodiscard]] bool is_any_kept_but(std::uint32_t manifest) const noexcept;
   [[nodiscard]] std::optional<struct flock> holder_against(int type, const range& what) const noexcept;
   void lock_attached() const;
   void refuse_if_not_shared(std::int64_t at) const;
   void begin_viewing(access how);
-  void view(const lock_descriptor& by) const;
+  bool view(const lock_descriptor& by) const;
+  [[nodiscard]] std::shared_ptr<const void> keep_by_lock(std::uint32_t manifest);
   [[noreturn]] void raise_locked(access how) const;
   void check_kind() const;
   void allocate_huge_pages(std::uint64_t from, std::uint64_t to) const noexcept;
@@ -152,7 +159,8 @@ class pool_file {
   std::mutex observing_;
   std::optional<lock_descriptor> locks_;  // none beside the writer, unless it observes
   std::shared_ptr<const lock_descriptor> viewer_;
-  std::shared_ptr<const lock_descriptor> keeper_;  // of manifests; none before the first
+  struct keeper;
+  std::shared_ptr<keeper> keeper_;  // of manifests; none before the first
   bool created_ = false;
 };
 

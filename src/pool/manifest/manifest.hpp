@@ -82,7 +82,7 @@ void for_each_segment(const pool_set& pools,
 /// Makes segments free space, neighbours one free segment: zeros behind a header that says so. Their blocks go back to
 /// the file system where it can take them. Returns the free segments; whoever wants allocate() to use them calls
 /// add_free(). Does nothing, and returns none, while another process that reads the store without a lock may look at
-/// them: then the next opening for writing tries again.
+/// them: then the next compaction or opening for writing tries again.
 // Neighbours are given back together, by one system call. The first one becomes zero. Then its header takes in the
 // others: they are one packed segment that the manifest does not name. Then all of that becomes zero.
 // A crash leaves a segment in one of these states: as it was; taken in by its neighbour; either of these with zeros for

@@ -14,7 +14,7 @@
 // A manifest is written once and never changed. Segments of records and of indexes whose `era` is not the manifest's
 // are free space, but for those that a named_value names: what older ones held is in extents, and a newer one is of a
 // compaction that a crash cut off. Of the segment of a named_value nothing but that value counts. A store
-// that was never packed has none of these, and its root's `manifest` is 0; the first manifest makes it format 4, which
+// that was never packed has none of these, and its root's `manifest` is 0; the first manifest makes it format 7, which
 // older versions of icecore refuse.
 #pragma once
 

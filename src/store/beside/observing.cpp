@@ -110,8 +110,8 @@ bool is_all_of(const settled_now& closed, record_totals known, const std::vector
 /// is closed when the next writer, which sees this reader, begins another one.
 version clock_of(const settled_now& now) noexcept { return now.closed_with ? now.version : now.version + 1; }
 
-unsigned threads_for(const pool_set& pools, const options& opening) {
-  return pools.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(opening.recovery_threads);
+unsigned threads_for(const pool_set& pools, unsigned asked) {
+  return pools.size() < (std::uint64_t{4} << 20) ? 1 : thread_count(asked);
 }
 
 /// Of what was read, with the engine's other parts; to be called before the engine shows anything.
@@ -132,6 +132,13 @@ observed_parts observed_parts_of(const store_parts& parts, std::unique_ptr<settl
 /// An index of its own for each engine, which goes with it.
 std::shared_ptr<index::arena> own_index_memory(bool huge_pages) {
   return std::make_shared<index::arena>(index::arena_options{.huge_pages = huge_pages});
+}
+
+/// Whether the version that the writer has published is one that its newest compaction gave up: for a moment, until it
+/// publishes the next one (B4).
+bool has_expired(const manifest& packing, version v) {
+  return std::ranges::any_of(packing.expired,
+                             [v](const version_range& each) { return each.first <= v && v < each.end; });
 }
 
 /// Whether the root leads to this manifest: for who looks behind keeping it.
@@ -162,11 +169,12 @@ std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, m
   std::memcpy(parts.hash_seed.data(), root.hash_seed, sizeof root.hash_seed);
   parts.lost = lost_versions_of(root);
   parts.beside_writer = true;
-  // Else it goes on to look at everything, as it does until here (pool_file::viewer()).
-  if (auto keeps = pools.first().file().keep(parts.packing.number); leads_to(pools, parts.packing.number))
-    parts.views = std::move(keeps);
+  // Until here it keeps everything (pool_file::viewer()).
+  parts.views = pools.first().file().keep(parts.packing.number);
+  if (!leads_to(pools, parts.packing.number)) parts.views = pools.first().file().keep_all();
 
-  observed_parts own = observed_parts_of(parts, std::move(records), found, threads_for(pools, opening));
+  observed_parts own =
+      observed_parts_of(parts, std::move(records), found, threads_for(pools, opening.recovery_threads));
   own.newest = now.version;
   parts.writers->use(*own.records, parts.generation);
   add_tags(*parts.tags, *own.histories, found);
@@ -176,7 +184,7 @@ std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, m
   parts.shared->newest_recovered = now.version;
   parts.recovery_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   auto made = make_store<observed_engine, observed_heads>(std::move(parts), std::move(own));
-  made->end_viewing();
+  pools.first().file().end_viewing();
   return made;
 }
 
@@ -228,6 +236,7 @@ std::optional<settled_store> find_settled(const std::filesystem::path& path, con
   // Only now: what the root leads to is still being written while a process packs the store, which publishes nothing.
   try {
     manifest packing = manifest_of(*pools);
+    if (has_expired(packing, now->version)) return std::nullopt;
     auto records = std::make_unique<settled_records>(*pools, packing);
     return settled_store{std::move(pools), std::move(packing), std::move(records), *now};
   } catch (const error&) {
@@ -242,7 +251,8 @@ std::unique_ptr<opened_store> open_beside_writer(const std::filesystem::path& pa
   if (!there) return nullptr;
   const format::root root = there->pools->roots().read();
   try {
-    const auto found = there->records->read(there->now, threads_for(*there->pools, opening), opening.on_progress);
+    const auto found =
+        there->records->read(there->now, threads_for(*there->pools, opening.recovery_threads), opening.on_progress);
     return open_observing(std::move(there->pools), std::move(there->packing), std::move(there->records), there->now,
                           found, opening, begin);
   } catch (const error&) {
@@ -286,7 +296,8 @@ std::unique_ptr<opened_store> open_closed(const std::filesystem::path& path, con
     const auto now = records->closed();
     if (!now || root.epoch != now->epoch || root.manifest != now->manifest) return nullptr;
     // as recovery does: what was changed by another hand is not trusted, even where its checksums are right
-    record_scan scan(*pools, {.threads = threads_for(*pools, opening), .on_progress = opening.on_progress});
+    record_scan scan(*pools,
+                     {.threads = threads_for(*pools, opening.recovery_threads), .on_progress = opening.on_progress});
     scan.refuse_damaged();
     scan.check_chains();
     scan.refuse_damaged();
@@ -313,13 +324,13 @@ struct packed_since {
   std::vector<settled_part> found;
 };
 
-/// Empty while a process has begun to open the store or to pack it, or has packed it once more just now.
-std::optional<packed_since> read_packed(pool_set& pools) {
+/// Behind the manifest of the number `known`. Empty while a process has begun to open the store or to pack it, or has
+/// packed it once more just now.
+std::optional<packed_since> read_packed(pool_set& pools, std::uint32_t known, unsigned threads) {
   const auto root = newest_root(pools.first().base());
-  if (!root) return std::nullopt;
+  if (!root || root->manifest <= known) return std::nullopt;  // one page of the root is being written
   packed_since all;
   all.keeps = pools.first().file().keep(root->manifest);
-  if (all.keeps == nullptr && !pools.file().begin_to_view()) return std::nullopt;
   if (!leads_to(pools, root->manifest)) return std::nullopt;
   try {
     pools.follow();
@@ -328,9 +339,9 @@ std::optional<packed_since> read_packed(pool_set& pools) {
     all.records = std::make_unique<settled_records>(pools, all.packing);
     auto now = all.records->closed();
     if (!now) now = all.records->settled();
-    if (!now || now->manifest != all.packing.number) return std::nullopt;
+    if (!now || now->manifest != all.packing.number || has_expired(all.packing, now->version)) return std::nullopt;
     all.now = *now;
-    all.found = all.records->read(*now, 1, {});
+    all.found = all.records->read(*now, threads, {});
     if (!now->closed_with || is_all_of(*now, {}, all.found)) return all;
     const auto again = settled_records(pools).closed();
     if (again && again->epoch == now->epoch) raise_not_as_closed(pools);
@@ -346,13 +357,11 @@ std::optional<packed_since> read_packed(pool_set& pools) {
 template <class Heads>
 version observed_engine<Heads>::refresh() {
   const version shown = this->newest_readable();
-  const auto is_packed_since = [&](const settled_now& now) {
-    return now.manifest != this->packing_.number && now.version >= shown;
-  };
+  const auto is_packed_since = [&](const settled_now& now) { return now.manifest != this->packing_.number; };
   auto now = own_.records->closed();
   std::vector<settled_part> found;
   if (now) {
-    if (is_packed_since(*now)) return follow();
+    if (is_packed_since(*now)) return go_on_with_packed();
     found = own_.records->read(*now, 1, {});
     if (!is_all_of(*now, this->shared_->recovered, found)) {
       const auto again = own_.records->closed();
@@ -362,7 +371,7 @@ version observed_engine<Heads>::refresh() {
   }
   if (!now) {
     now = own_.records->settled();
-    if (now && is_packed_since(*now)) return follow();
+    if (now && is_packed_since(*now)) return go_on_with_packed();
     if (!now || now->version < this->clock_->now()) return shown;
     found = own_.records->read(*now, 1, {});
   }
@@ -380,7 +389,7 @@ version observed_engine<Heads>::refresh() {
     this->shared_->writers.filled.forget(settled);  // feeds find changes among all keys
     // seq_cst, as a tick (H3): who learns of the version sees its records. The clock first: it is never behind
     this->opened_->observed_clock.store(clock_of(*now), std::memory_order_seq_cst);
-    this->show(settled);
+    this->newest_observed_.store(settled, std::memory_order_seq_cst);
   }
   this->shared_->closed_versions.ring();
   return settled;
@@ -388,11 +397,12 @@ version observed_engine<Heads>::refresh() {
 
 /// The store was packed since.
 template <class Heads>
-version observed_engine<Heads>::follow() {
+version observed_engine<Heads>::go_on_with_packed() {
   opened_store& store = *this->opened_;
   pool_set& pools = *this->pool_;
   const version shown = this->newest_readable();
-  std::optional<packed_since> next = read_packed(pools);
+  const unsigned threads = threads_for(pools, store.as_asked.recovery_threads);
+  std::optional<packed_since> next = read_packed(pools, this->packing_.number, threads);
   if (!next || next->now.version < shown) return shown;
   const settled_now now = next->now;
   const std::uint32_t era = next->packing.era;
@@ -406,13 +416,12 @@ version observed_engine<Heads>::follow() {
   parts.packing = std::move(next->packing);
   parts.views = std::move(next->keeps);
   parts.index_memory = own_index_memory(store.as_asked.huge_pages);
-  observed_parts own = observed_parts_of(parts, std::move(next->records), next->found, 1);
-  own.newest = shown;  // until the clock is moved
+  observed_parts own = observed_parts_of(parts, std::move(next->records), next->found, threads);
+  own.newest = now.version;
   settled_records& records = *own.records;
   const observed_histories& histories = *own.histories;
   auto prepared =
       store.prepare_replacing(make_engine<observed_engine, observed_heads>(std::move(parts), std::move(own)));
-  store_core& made = *prepared.engine;
   {
     const std::scoped_lock one_engine(store.replacing);
     const std::scoped_lock as_a_tag(store.tag_mutex);
@@ -427,11 +436,11 @@ version observed_engine<Heads>::follow() {
     this->shared_->writers.filled.forget(now.version);
     store.replaced_bytes = 0;  // the process that writes knows of it
     store.replace(std::move(prepared));
-    // E3: the engine first. Then as in refresh()
+    // E3: the engine first, which shows the version from then on: what it showed before may have expired there. Who
+    // knows the version learned of it from that engine, or from the clock.
     store.observed_clock.store(clock_of(now), std::memory_order_seq_cst);
-    made.show(now.version);
   }
-  this->shared_->closed_versions.ring();
+  store.shared->closed_versions.ring();
   return now.version;
 }
 

@@ -18,7 +18,10 @@
 //   B3. While the words are those of an earlier session, `settled_epoch` is not the root's epoch: each opening for
 //       writing makes the root's epoch greater before it changes anything, and sets settled_epoch last.
 //   B4. A root that leads to another manifest is stored before any version that is written behind it is published. So a
-//       reader that reads the version first has a manifest, or a newer one, in whose era or strata all of it lies.
+//       reader that reads the version first has a manifest, or a newer one, in whose era or strata all of it lies. The
+//       newest version that a compaction packs is published before the root leads to what it made: the ones before may
+//       have expired there. Of a deferred store that cannot be, since the version is not durable before the root is: so
+//       readers look whether what is published has expired, and if so, wait for the next one.
 //   B5. Before a root leads to another manifest, the ends of the segments that count with it, those of tags, are
 //       published, whether a new version is published or not. So a reader that reads the root first has their ends.
 // What a crash leaves: the words are trusted in the boot that wrote them alone. If only the process died, everything

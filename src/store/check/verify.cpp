@@ -164,7 +164,14 @@ void check_persistent_index(const std::filesystem::path& path, const std::vector
 
 }  // namespace
 
-verify_report detail::store_core::verify(const progress_function& on_progress) const {
+std::vector<segment_tail> detail::store_core::filled_segments() const {
+  check_usable();
+  const writer_set::gate stopped(*writers_);
+  require_current();
+  return writers_->segment_tails();
+}
+
+verify_report detail::store_core::verify(std::vector<segment_tail> filled, const progress_function& on_progress) const {
   check_usable();
   if (accepts_damage_) {  // the mapping is repaired, the file is not
     std::vector<placement> where;
@@ -173,19 +180,15 @@ verify_report detail::store_core::verify(const progress_function& on_progress) c
     }
     return verify_file(pool_->file().path(), on_progress, where);
   }
-  std::vector<segment_tail> filled;
-  {
-    const writer_set::gate stopped(*writers_);
-    require_current();
-    filled = writers_->segment_tails();
-  }
+  // also what no manifest names, as requests to forget
+  const auto keeps_all = beside_writer_ ? pool_->file().keep_all() : nullptr;
   record_scan found(*pool_, {.threads = core_count(), .large_values = true, .on_progress = on_progress},
                     std::move(filled), packing_);
   verify_report report = report_of(*pool_, found);
   check_index(found, report);
   check_packed(*pool_, packing_, report);
   if (beside_writer_) {
-    check_forgotten(*pool_, report);  // none is given back while this process looks
+    check_forgotten(*pool_, report);
     add_queries_and_lineage(*pool_, check_queries_beside(*pool_), report);
   } else {
     {

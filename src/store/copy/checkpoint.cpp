@@ -43,7 +43,8 @@ namespace detail {
 
 struct [[gnu::visibility("hidden")]] checkpoint_cut {
   pin of_store;
-  std::vector<segment_tail> places;  ///< by offset
+  std::shared_ptr<const void> keeps_all;  ///< beside the writer: also what no manifest names, as requests to forget
+  std::vector<segment_tail> places;       ///< by offset
   record_totals totals;
   query_cut queries;
   std::uint32_t manifest = 0;                           ///< its number
@@ -64,6 +65,7 @@ std::shared_ptr<const checkpoint_cut> store_core::cut() {
   }
   auto made = std::make_shared<checkpoint_cut>();
   made->of_store = take_pin();
+  if (beside_writer_) made->keeps_all = pool_->file().keep_all();
   if (!beside_writer_) {  // there they change without the lock of this process
     query_space queries(*pool_, shared_->queries);
     made->queries = query_cut(queries, !read_only());  // first: their versions are closed at the cut

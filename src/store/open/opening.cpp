@@ -136,7 +136,7 @@ store_parts parts_in(std::unique_ptr<pool_set> pool, std::shared_ptr<index::aren
   opened.checked = std::make_unique<checked_values>(*pool);
   opened.tags = std::make_unique<tag_index>();
   opened.as_asked = {opening.lookup_cache_bytes, opening.block_cache_bytes, opening.huge_pages,
-                     opening.grow_in_background};
+                     opening.grow_in_background, opening.recovery_threads};
   opened.shared = &shared;
   opened.memory = std::move(memory);
   opened.pool = std::move(pool);

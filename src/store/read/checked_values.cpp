@@ -37,8 +37,10 @@ checked_values::~checked_values() { unmap_all(bits_); }
 
 void checked_values::forget() noexcept {
   for (const auto& b : bits_) {
-    // cannot fail: it is memory of this process, and mapped
-    if (b.words != nullptr) static_cast<void>(::madvise(b.words, b.size_bytes, MADV_DONTNEED));
+    if (b.words == nullptr || ::madvise(b.words, b.size_bytes, MADV_DONTNEED) == 0) continue;
+    for (std::size_t i = 0; i < b.size_bytes / sizeof *b.words; ++i) {  // locked memory
+      b.words[i].store(0, std::memory_order_relaxed);                   // relaxed: as mark()
+    }
   }
 }
 

@@ -232,8 +232,6 @@ version store_core::version_to_close() const {
   return shown_by_newest_closed(open) ? open - 1 : open;
 }
 
-version store_core::refresh() { return newest_readable(); }
-
 void store_core::publish_settled() {
   opened_->settled = std::make_unique<settled_point>(*pool_, *clock_, *writers_, synced_, clock_->now() - 1);
 }

@@ -259,7 +259,10 @@ class live_packing final : packing {
 
   /// Under the gate: has a root lead to the next manifest, and makes the engine over it the current one.
   void begin_next(opened_store::replacement by, const manifest& next, std::uint64_t number, version high) {
-    if (store_->settled != nullptr) store_->settled->publish_ends();  // B5: those of the tags' segments, too
+    if (store_->settled != nullptr) {
+      store_->settled->publish(high);   // B4: what was published before may have expired in what the root leads to
+      store_->settled->publish_ends();  // B5: those of the tags' segments, too
+    }
     pools_->roots().update_both([&](format::root& r) { note_packed(r, next); });
     for (pool* p : pools_->files()) p->forget_used_end();
     store_->replaced_space = std::move(replaced_);
@@ -414,6 +417,7 @@ compaction_report opened_store::compact(const compaction_options& how, pace& slo
   check(how);
   check_usable();
   const compaction_turn one_at_a_time(*this);
+  hold()->check_writable();
   // Readers beside this process that have refreshed since look at what the last one made, which this one replaces.
   if (!how.dry_run) static_cast<void>(give_back_replaced());
   const auto change = [&](changes_before before) {
