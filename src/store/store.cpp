@@ -284,13 +284,10 @@ bool store::read_only() const { return opened().hold()->read_only(); }
 bool store::beside_writer() const { return opened().hold()->beside_writer(); }
 const std::filesystem::path& store::path() const { return opened().pool->file().path(); }
 verify_report store::verify(const progress_function& on_progress) const {
-  if (!opened().hold()->beside_writer()) {
-    return with_current(opened(), [&](const auto& core) { return core.verify(core.filled_segments(), on_progress); });
-  }
-  // Who reads beside the writer may refresh meanwhile, also in `on_progress`: the engine stays as long as it is held.
+  // Compactions and refreshes may come meanwhile, also in `on_progress`: the engine stays as long as it is held.
   std::optional<held_engine> of;
-  auto filled = with_current(opened(), [&](const auto& core) {
-    of.emplace(opened().hold());
+  auto filled = with_current(opened(), [&](detail::store_core& core) {
+    of.emplace(core.take_pin(), core);
     return core.filled_segments();
   });
   return (*of)->verify(std::move(filled), on_progress);

@@ -385,6 +385,34 @@ TEST(AutomaticCompaction, keeps_no_forked_child_waiting) {
 
 // ---- Who refuses ----
 
+TEST(LiveCompactionOfOne, is_packed_while_it_is_verified) {
+  const deadline soon("a store that is packed while it is verified", 60s);
+  for (const index_kind kind : {index_kind::btree, index_kind::persistent}) {
+    const scratch folder(place::tmpfs);
+    options how;
+    how.durability = kind == index_kind::persistent ? durability::operation : durability::none;
+    how.emulate_durability = true;
+    how.index = kind;
+    store s(folder / "store.ice", how);
+    constexpr std::uint64_t told_of = std::uint64_t{70} << 20;  // progress is told each 64 MiB, by one of the threads
+    for (const char* key : {"a", "b", "c", "d"}) s.insert(key, std::string(told_of, *key));
+    s.tag("first");
+    int told = 0;
+    const auto report = s.verify([&](const progress&) {
+      if (told++ != 0) return;
+      EXPECT_TRUE(s.compact().packed);
+      s.insert("e", "second");
+      s.tag("second");
+      EXPECT_TRUE(s.compact({.whole = true, .on_progress = {}}).packed);
+      s.insert("f", "third");
+    });
+    EXPECT_TRUE(report.ok()) << report.damages.front().what;
+    EXPECT_GT(told, 0);
+    EXPECT_TRUE(s.verify().ok());
+    EXPECT_EQ(s.find("e"), "second");
+  }
+}
+
 TEST(LiveCompactionRefused, by_a_reader_and_with_options_that_mean_nothing) {
   const scratch folder(place::tmpfs);
   const auto path = folder / "store.ice";
