@@ -6,6 +6,7 @@
 
 #include "base/checksum.hpp"
 #include "base/raise.hpp"
+#include "stratum/block/block.hpp"
 #include "stratum/extent_parts.hpp"
 
 namespace icecore::stratum {

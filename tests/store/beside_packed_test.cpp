@@ -2,6 +2,7 @@
 // while their own threads read; what a version shows never changes; and the writer uses again what no reader looks at.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -180,6 +181,7 @@ TEST_P(BesidePacked, a_reader_lets_go_when_its_last_snapshot_of_before_has_ended
     EXPECT_FALSE(writer.compact().packed);
     std::this_thread::sleep_for(5ms);
   }
+  EXPECT_TRUE(writer.compact().erased);
   EXPECT_EQ(reader.find("key 7"), "first of 7");
 }
 
@@ -343,6 +345,27 @@ TEST_P(BesidePacked, a_forked_child_of_a_reader_neither_refreshes_nor_lets_go_of
   EXPECT_EQ(fingerprint(kept), was);
 }
 
+TEST_P(BesidePacked, without_a_file_descriptor_left_a_refresh_is_an_error_that_changes_nothing) {
+  store writer(path_, writing());
+  const version first = write(writer, "first");
+  store reader(path_, reading());
+  EXPECT_TRUE(writer.compact().packed);
+  const version second = write(writer, "second");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  const rlimit none_left{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+  expect_error(errc::io, "Too many open files", [&] { static_cast<void>(reader.refresh()); });
+  EXPECT_EQ(reader.find("key 7"), "first of 7");
+  EXPECT_EQ(reader.clock(), first + 1);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(reader.refresh(), second);
+  EXPECT_EQ(reader.find("key 7"), "second of 7");
+}
+
 /// Where in the files a text is: file and offset. The first of several.
 std::optional<std::pair<std::filesystem::path, std::size_t>> place_of(const std::filesystem::path& folder,
                                                                       const std::string& text) {
@@ -477,12 +500,15 @@ TEST_P(BesidePacked, where_one_manifest_cannot_be_kept_a_reader_keeps_all_until_
 std::vector<setting> settings() {
   setting deferred{place::tmpfs, durability::operation};
   deferred.deferred = true;
+  setting deferred_on_disk{place::disk, durability::operation};  // where changing the root takes long
+  deferred_on_disk.deferred = true;
   return {
       {place::tmpfs, durability::none},
       {place::tmpfs, durability::operation, index_kind::hash},
       {place::tmpfs, durability::operation, index_kind::persistent},
       {place::tmpfs, durability::none, index_kind::btree, 3},
       deferred,
+      deferred_on_disk,
   };
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/raise.hpp"
 #include "pool/file/file.hpp"
 
 namespace icecore {
@@ -33,8 +34,10 @@ int hex_digit(char c) noexcept {
   return -1;
 }
 
-bool read_kernels(boot_id& id) noexcept {
-  const int file = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+bool read_kernels(boot_id& id) {
+  constexpr const char* path = "/proc/sys/kernel/random/boot_id";
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) raise_errno(errno, "open", path);
   if (file < 0) return false;
   char text[64];
   const ssize_t length = ::read(file, text, sizeof text);
@@ -83,7 +86,7 @@ void make_own(const own_file& name) noexcept {
 
 }  // namespace
 
-void read_boot_id(boot_id& id) noexcept {
+void read_boot_id(boot_id& id) {
   std::memset(id, 0, sizeof id);
   if (read_kernels(id)) return;
   const own_file name;
@@ -92,13 +95,13 @@ void read_boot_id(boot_id& id) noexcept {
   if (!read_own(name, id)) std::memset(id, 0, sizeof id);
 }
 
-bool written_this_boot(const format::root& r) noexcept {
+bool written_this_boot(const format::root& r) {
   boot_id now;
   read_boot_id(now);
   return is_known(now) && std::memcmp(now, r.boot_id, sizeof now) == 0;
 }
 
-bool written_in_another_boot(const format::root& r) noexcept {
+bool written_in_another_boot(const format::root& r) {
   boot_id now;
   read_boot_id(now);
   const bool both_kernels = is_known(now) && is_known(r.boot_id) && !is_own(now) && !is_own(r.boot_id);

@@ -7,7 +7,8 @@
 // in /dev/shm replaces it. A restart of the machine empties /dev/shm, so the same number shows that this is the same
 // boot. Another number shows nothing: /dev/shm may have been emptied, or may belong to another container.
 //
-// Threads: all functions from any thread. Errors: none; an unknown boot is zero. No function allocates memory.
+// Threads: all functions from any thread. Errors: errc::io if the process or the system has no file descriptor or no
+// memory left, since then nothing is known of the boot; an unknown boot is zero.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,11 @@
 namespace icecore {
 
 /// This boot of this machine; zeros if it is unknown.
-void read_boot_id(std::uint8_t (&id)[16]) noexcept;
+void read_boot_id(std::uint8_t (&id)[16]);
 /// Whether the machine has not restarted since the root was written. False also if that is unknown.
-[[nodiscard]] bool written_this_boot(const format::root& r) noexcept;
+[[nodiscard]] bool written_this_boot(const format::root& r);
 /// Whether the root was written in another boot than this one, both reported by the kernel. It may be another
 /// machine's.
-[[nodiscard]] bool written_in_another_boot(const format::root& r) noexcept;
+[[nodiscard]] bool written_in_another_boot(const format::root& r);
 
 }  // namespace icecore

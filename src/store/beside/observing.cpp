@@ -134,11 +134,11 @@ std::shared_ptr<index::arena> own_index_memory(bool huge_pages) {
   return std::make_shared<index::arena>(index::arena_options{.huge_pages = huge_pages});
 }
 
-/// Whether the version that the writer has published is one that its newest compaction gave up: for a moment, until it
-/// publishes the next one (B4).
-bool has_expired(const manifest& packing, version v) {
-  return std::ranges::any_of(packing.expired,
-                             [v](const version_range& each) { return each.first <= v && v < each.end; });
+/// Whether what is packed shows the version that the writer has published. Where the compaction has packed later ones,
+/// and perhaps given up this one, the writer is about to publish those (B4).
+bool is_shown_by(const manifest& packing, const stratum::strata* packed, version v) {
+  const auto has_it = [v](const version_range& each) { return each.first <= v && v < each.end; };
+  return (packed == nullptr || packed->greatest() <= v) && std::ranges::none_of(packing.expired, has_it);
 }
 
 /// Whether the root leads to this manifest: for who looks behind keeping it.
@@ -147,6 +147,7 @@ bool leads_to(const pool_set& pools, std::uint32_t manifest) {
   return root && root->manifest == manifest;
 }
 
+/// Null if the writer is about to publish a later version.
 std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, manifest packing,
                                              std::unique_ptr<settled_records> records, const settled_now& now,
                                              const std::vector<settled_part>& found, const options& opening,
@@ -157,6 +158,7 @@ std::unique_ptr<opened_store> open_observing(std::unique_ptr<pool_set> opened, m
   pool_set& pools = *parts.pool;
   parts.packing = std::move(packing);
   parts.packed = open_strata(pools, parts.packing, opening.block_cache_bytes);
+  if (!is_shown_by(parts.packing, parts.packed.get(), now.version)) return nullptr;
   pools.set_era(parts.packing.era);
   const format::root root = pools.roots().read();
 
@@ -236,7 +238,6 @@ std::optional<settled_store> find_settled(const std::filesystem::path& path, con
   // Only now: what the root leads to is still being written while a process packs the store, which publishes nothing.
   try {
     manifest packing = manifest_of(*pools);
-    if (has_expired(packing, now->version)) return std::nullopt;
     auto records = std::make_unique<settled_records>(*pools, packing);
     return settled_store{std::move(pools), std::move(packing), std::move(records), *now};
   } catch (const error&) {
@@ -304,6 +305,7 @@ std::unique_ptr<opened_store> open_closed(const std::filesystem::path& path, con
     const auto found = records->take_over(*now, scan);
     if (!is_all_of(*now, {}, found)) raise_not_as_closed(*pools);
     auto opened = open_observing(std::move(pools), std::move(packing), std::move(records), *now, found, opening, begin);
+    if (opened == nullptr) return nullptr;
     opened->shared->superseded_recovered = scan.superseded_bytes();
     opened->replaced_bytes = scan.outdated_bytes();
     return opened;
@@ -319,6 +321,7 @@ namespace {
 struct packed_since {
   manifest packing;
   std::shared_ptr<const void> keeps;
+  std::unique_ptr<const stratum::strata> packed;
   std::unique_ptr<settled_records> records;
   settled_now now{};
   std::vector<settled_part> found;
@@ -326,7 +329,8 @@ struct packed_since {
 
 /// Behind the manifest of the number `known`. Empty while a process has begun to open the store or to pack it, or has
 /// packed it once more just now.
-std::optional<packed_since> read_packed(pool_set& pools, std::uint32_t known, unsigned threads) {
+std::optional<packed_since> read_packed(const opened_store& store, std::uint32_t known, unsigned threads) {
+  pool_set& pools = *store.pool;
   const auto root = newest_root(pools.first().base());
   if (!root || root->manifest <= known) return std::nullopt;  // one page of the root is being written
   packed_since all;
@@ -339,8 +343,10 @@ std::optional<packed_since> read_packed(pool_set& pools, std::uint32_t known, un
     all.records = std::make_unique<settled_records>(pools, all.packing);
     auto now = all.records->closed();
     if (!now) now = all.records->settled();
-    if (!now || now->manifest != all.packing.number || has_expired(all.packing, now->version)) return std::nullopt;
+    if (!now || now->manifest != all.packing.number) return std::nullopt;
     all.now = *now;
+    all.packed = open_strata(pools, all.packing, store.as_asked.block_cache_bytes);
+    if (!is_shown_by(all.packing, all.packed.get(), now->version)) return std::nullopt;
     all.found = all.records->read(*now, threads, {});
     if (!now->closed_with || is_all_of(*now, {}, all.found)) return all;
     const auto again = settled_records(pools).closed();
@@ -402,7 +408,7 @@ version observed_engine<Heads>::go_on_with_packed() {
   pool_set& pools = *this->pool_;
   const version shown = this->newest_readable();
   const unsigned threads = threads_for(pools, store.as_asked.recovery_threads);
-  std::optional<packed_since> next = read_packed(pools, this->packing_.number, threads);
+  std::optional<packed_since> next = read_packed(store, this->packing_.number, threads);
   if (!next || next->now.version < shown) return shown;
   const settled_now now = next->now;
   const std::uint32_t era = next->packing.era;
@@ -412,7 +418,7 @@ version observed_engine<Heads>::go_on_with_packed() {
   parts.beside_writer = true;
   parts.lookups = std::make_unique<index::lookup_cache>(store.as_asked.lookup_cache_bytes, store.as_asked.huge_pages,
                                                         &store.lookups);
-  parts.packed = open_strata(pools, next->packing, store.as_asked.block_cache_bytes);
+  parts.packed = std::move(next->packed);
   parts.packing = std::move(next->packing);
   parts.views = std::move(next->keeps);
   parts.index_memory = own_index_memory(store.as_asked.huge_pages);

@@ -50,15 +50,25 @@ void settled_point::store_ends() noexcept {
 
 void settled_point::look() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;  // another thread is publishing
+  if (lock) look_locked();
+}
+
+void settled_point::look_at_once() noexcept {
+  const std::scoped_lock lock(mutex_);
+  look_locked();
+}
+
+void settled_point::look_locked() noexcept {
   try {
-    if (!under_way_) {
-      if (clock_->now() - 1 <= published_) return;
-      under_way_.emplace(*clock_, *writers_);
+    for (int of = 0; of < 2; ++of) {  // one that was begun before more versions were closed, and one of these
+      if (!under_way_) {
+        if (clock_->now() - 1 <= published_) return;
+        under_way_.emplace(*clock_, *writers_);
+      }
+      if (!under_way_->is_done()) return;
+      publish_locked(under_way_->open() - 1);
+      under_way_.reset();
     }
-    if (!under_way_->is_done()) return;
-    publish_locked(under_way_->open() - 1);
-    under_way_.reset();
   } catch (const std::bad_alloc&) {  // the next look tries again
     under_way_.reset();
   }

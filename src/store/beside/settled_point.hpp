@@ -21,7 +21,7 @@
 //       reader that reads the version first has a manifest, or a newer one, in whose era or strata all of it lies. The
 //       newest version that a compaction packs is published before the root leads to what it made: the ones before may
 //       have expired there. Of a deferred store that cannot be, since the version is not durable before the root is: so
-//       readers look whether what is published has expired, and if so, wait for the next one.
+//       readers look whether what the root leads to has later versions, and if so, wait until these are published.
 //   B5. Before a root leads to another manifest, the ends of the segments that count with it, those of tags, are
 //       published, whether a new version is published or not. So a reader that reads the root first has their ends.
 // What a crash leaves: the words are trusted in the boot that wrote them alone. If only the process died, everything
@@ -51,7 +51,10 @@ class settled_point {
   void publish(version settled) noexcept;
   /// What each file uses by now: before a root leads to another manifest (B5). Nobody writes meanwhile.
   void publish_ends() noexcept;
+  /// Not if another thread looks.
   void look() noexcept;
+  /// Behind closing a version: publishes it, unless a write is still under way.
+  void look_at_once() noexcept;
   /// From now on the process's ticker looks.
   void look_in_background() {
     looks_.emplace([this] {
@@ -62,6 +65,7 @@ class settled_point {
 
  private:
   void publish_locked(version settled) noexcept;
+  void look_locked() noexcept;
   void store_ends() noexcept;
   void recover_dead() noexcept;
 

@@ -57,7 +57,7 @@ version store_core::tag(const tag_options& label) {
     const std::int64_t time_ns = label.time_ns.value_or(now_ns());
     auto known = tag_index::prepare({0, time_ns, std::string(label.name), std::string(label.note)});
     const version v = durably ? tag_durably(&label, time_ns, &known) : tag_quickly(label, time_ns, known);
-    if (opened_->settled != nullptr && !durably) opened_->settled->look();
+    if (opened_->settled != nullptr && !durably) opened_->settled->look_at_once();
     return v;
   } catch (...) {
     tags_->release(label.name);
@@ -254,7 +254,7 @@ void store_core::sync() {
   pool_->persist().verify_file_sizes();
   if (pool_->durability().mode == durability::operation) {
     pool_->persist().sync();  // every returned write is durable already; this is for the device's own queue
-    if (opened_->settled != nullptr) opened_->settled->look();
+    if (opened_->settled != nullptr) opened_->settled->look_at_once();
     return;
   }
   const certifying_turn one_at_a_time(*opened_);
