@@ -14,12 +14,14 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "icecore/error.hpp"
 #include "stratum/extent.hpp"
 #include "stratum/frames/frame_cache.hpp"
 #include "stratum/frames/frame_writer.hpp"
+#include "stratum/strata.hpp"
 #include "support/fuzz_target.hpp"
 #include "support/seal_extent.hpp"
 
@@ -95,7 +97,13 @@ using told = std::tuple<std::string, version, bool, std::string>;  // key, versi
 
 /// A find of one and a find of many say the same; each record is found at its version, unless its block says what no
 /// checksum can tell from the truth.
-void find_each(const extent& e, const std::vector<told>& all, bool forged) {
+void find_each(std::span<const std::byte> media, const std::vector<told>& all, bool forged) {
+  if (all.empty()) return;
+  std::vector<stratum::packed_extent> one_extent;
+  one_extent.push_back(
+      {.stratum = 0, .first = std::get<version>(all.front()), .bytes = std::make_unique<const extent>(opened(media))});
+  const stratum::strata packed(std::move(one_extent));
+  const extent& e = packed.extent_at(0);
   std::vector<std::string_view> keys;
   std::vector<version> versions;
   for (const auto& [key, stamped, removal, value] : all) {
@@ -103,7 +111,9 @@ void find_each(const extent& e, const std::vector<told>& all, bool forged) {
     versions.push_back(stamped);
   }
   std::vector<std::optional<packed_record>> many(all.size());
-  e.find_many(keys, versions, many);
+  packed.find_many(
+      keys, versions.data(), 1, [](std::size_t) { return true; },
+      [&](std::size_t i, const std::optional<packed_record>& r) { many[i] = r; });
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto one = e.find(keys[i], versions[i]);
     promise(forged || (one && told_of(keys[i], *one) == all[i]), "a record is not found at its version");
@@ -131,7 +141,7 @@ void find_each(const extent& e, const std::vector<told>& all, bool forged) {
       static_cast<void>(e.find("", version_max));
       static_cast<void>(e.find("key-5", 3));
       static_cast<void>(e.find(std::string(300, '\xff'), 1));
-      if (sound && walked) find_each(e, records, forged);
+      if (sound && walked) find_each(media, records, forged);
     });
     if (!sound) return;
     promise(walked && found, "verify() finds nothing, but reading meets damage");

@@ -89,7 +89,7 @@ def test_statistics_say_what_is_packed(path):
         assert now.keys == now.keys_at_least == 1_000
         assert 0 < now.free_bytes < now.file_bytes
         assert 1_000 * len("00000value") < now.packed_bytes <= report.bytes_written
-        assert now.format[0] == 4 and "packed_records" in now._repr_html_()
+        assert now.format[0] == 7 and "packed_records" in now._repr_html_()
         store["00000"] = "second"
     assert icecore.compact(path).strata == 2, "the large stratum stays as it is"
     report = icecore.compact(path, whole=True)

@@ -81,10 +81,13 @@ class BesidePacked : public ::testing::TestWithParam<setting> {
     if (GetParam().deferred) writer.sync();
   }
   /// Each key has `what`, so no two of its values are alike.
-  static version write(store& to, const std::string& what, int keys = 200) {
+  static version write_unsettled(store& to, const std::string& what, int keys = 200) {
     for (int i = 0; i < keys; ++i) to.insert("key " + std::to_string(i), what + " of " + std::to_string(i));
     to.insert("large", what + std::string(100'000, 'l'));
-    const version v = to.tag("tag " + what);
+    return to.tag("tag " + what);
+  }
+  static version write(store& to, const std::string& what, int keys = 200) {
+    const version v = write_unsettled(to, what, keys);
     settle(to);
     return v;
   }
@@ -265,6 +268,8 @@ TEST_P(BesidePacked, readers_find_every_key_where_the_newest_version_alone_is_ke
     store s(path_, writing());
     for (int turn = 1; !*over; ++turn) {
       write(s, std::to_string(turn), 20);
+      // Where durability is deferred, it packs a version that is not published before.
+      write_unsettled(s, std::to_string(turn) + "a", 20);
       static_cast<void>(s.compact({.whole = true, .on_progress = {}}));
       ++*turns;
     }
@@ -272,13 +277,11 @@ TEST_P(BesidePacked, readers_find_every_key_where_the_newest_version_alone_is_ke
   });
   while (*turns == 0) std::this_thread::sleep_for(1ms);
   store reader(path_, reading());
-  std::atomic<int> refreshes{0};
-  constexpr int wanted = 300;
+  constexpr int wanted = 40;
   in_threads(4, [&](unsigned thread) {
-    while (refreshes < wanted) {
+    while (*turns < wanted) {
       if (thread == 0) {
         static_cast<void>(reader.refresh());
-        ++refreshes;
         continue;
       }
       EXPECT_TRUE(reader.find("key 7"));
@@ -358,10 +361,17 @@ TEST_P(BesidePacked, without_a_file_descriptor_left_a_refresh_is_an_error_that_c
   ::close(next);
   const rlimit none_left{static_cast<rlim_t>(next), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
-  expect_error(errc::io, "Too many open files", [&] { static_cast<void>(reader.refresh()); });
+  std::string met;  // looked at when there are some again: a sanitizer needs one to look at an exception
+  try {
+    static_cast<void>(reader.refresh());
+  } catch (const std::exception& e) {
+    static_cast<void>(setrlimit(RLIMIT_NOFILE, &before));
+    met = e.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_NE(met.find("Too many open files"), std::string::npos) << met;
   EXPECT_EQ(reader.find("key 7"), "first of 7");
   EXPECT_EQ(reader.clock(), first + 1);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(reader.refresh(), second);
   EXPECT_EQ(reader.find("key 7"), "second of 7");
 }

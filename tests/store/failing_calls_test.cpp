@@ -119,7 +119,7 @@ TEST(NoThreads, a_query_that_is_kept_is_run_by_its_caller_alone) {
   query all = s.start({.name = "all"});
   all.run();
   EXPECT_EQ(all.state(), query_state::finished);
-  EXPECT_EQ(all.rows().size(), static_cast<std::size_t>(keys));
+  EXPECT_EQ(all.progress().rows, static_cast<std::uint64_t>(keys));
 }
 
 }  // namespace

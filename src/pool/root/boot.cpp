@@ -34,10 +34,10 @@ int hex_digit(char c) noexcept {
   return -1;
 }
 
-bool read_kernels(boot_id& id) {
-  constexpr const char* path = "/proc/sys/kernel/random/boot_id";
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) raise_errno(errno, "open", path);
+int open_kernels() noexcept { return ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC); }
+
+bool read_kernels(boot_id& id) noexcept {
+  const int file = open_kernels();
   if (file < 0) return false;
   char text[64];
   const ssize_t length = ::read(file, text, sizeof text);
@@ -86,7 +86,7 @@ void make_own(const own_file& name) noexcept {
 
 }  // namespace
 
-void read_boot_id(boot_id& id) {
+void read_boot_id(boot_id& id) noexcept {
   std::memset(id, 0, sizeof id);
   if (read_kernels(id)) return;
   const own_file name;
@@ -95,17 +95,26 @@ void read_boot_id(boot_id& id) {
   if (!read_own(name, id)) std::memset(id, 0, sizeof id);
 }
 
-bool written_this_boot(const format::root& r) {
+bool written_this_boot(const format::root& r) noexcept {
   boot_id now;
   read_boot_id(now);
   return is_known(now) && std::memcmp(now, r.boot_id, sizeof now) == 0;
 }
 
-bool written_in_another_boot(const format::root& r) {
+bool written_in_another_boot(const format::root& r) noexcept {
   boot_id now;
   read_boot_id(now);
   const bool both_kernels = is_known(now) && is_known(r.boot_id) && !is_own(now) && !is_own(r.boot_id);
   return both_kernels && std::memcmp(now, r.boot_id, sizeof now) != 0;
+}
+
+void require_boot_to_be_told(std::string_view of) {
+  const int file = open_kernels();
+  if (file >= 0) {
+    ::close(file);
+  } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+    raise_errno(errno, "open of the kernel's boot_id", of);
+  }
 }
 
 }  // namespace icecore

@@ -32,7 +32,11 @@ std::optional<settled_now> settled_records::settled() const {
   now.version = live.settled.load(std::memory_order_acquire);  // acquire: B1
   // Behind the version: not older than it (B4)
   const auto root = newest_root(pool_->first().base());
-  if (!root || root->epoch != now.epoch || !written_this_boot(*root)) return std::nullopt;  // B3
+  if (!root || root->epoch != now.epoch) return std::nullopt;  // B3
+  if (!written_this_boot(*root)) {
+    require_boot_to_be_told(pool_->origin());
+    return std::nullopt;
+  }
   now.manifest = root->manifest;
   now.index_stays = root->anchor != null_link;
   std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the one in publish_ends()
